@@ -73,6 +73,7 @@ class RunProcess:
 
     def kill(self):
         """Kills the process and its group, that is, also the processes that it started."""
+        # It leads its group, because it has a session of its own.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -67,7 +67,7 @@ class Runner:
                 if not self._running:
                     return
                 self._look(self._study.watch, self._study.end)
-        except Exception:
+        except Exception:  # KeyboardInterrupt passes: runs get SIGTERM when this process ends, and save.
             # The study takes no more reports, which may fail again, for example on a full disk. Runs still
             # save.
             self.stop_reason = "an error ends the study"  # `_look` then interrupts every run.
@@ -142,6 +142,7 @@ def finish_study(root_dir, state_file, config, place, make_study, on_start):
         study = make_study(run_dir.path, gin_file, announce)
         write_file(gin_file, config)  # After `study`, which refuses another configuration.
         runner = Runner(study, place, list_own_paths(), announce)
+        # From here on a signal lets the runs save. Before, it ends this process: nothing has begun.
         on_start(runner)
         runner.run()
         yield study, runner.stop_reason

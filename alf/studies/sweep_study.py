@@ -89,13 +89,14 @@ class SweepStudy:
     def next_run(self):
         """Returns the next `SweepRun` to start, or None."""
         while True:
-            if not self._queue:
+            # Asked for as late as possible: the search chooses a trial by the objectives of the earlier ones.
+            while not self._queue:
                 trial = self._trials.ask()
                 if trial is None:
                     return None
                 self._add_runs(trial)
-                continue
             run = self._queue.popleft()
+            # Its trial may have been pruned while the run waited for room.
             if not self._trials.is_pruned(run.trial):
                 self._announce(f"starts {run.describe()}")
                 return run
@@ -108,6 +109,7 @@ class SweepStudy:
         self._watched[run.path] = now
         if not self._trials.is_over(run.trial):
             self._report_steps(run.trial)
+        # Also if another run of the trial has reported the step that ended it.
         return self._trials.is_pruned(run.trial)
 
     def end(self, run, status, error):
@@ -128,6 +130,7 @@ class SweepStudy:
         elif status is not None:
             status = FAILED
             self._announce(f"has failed {run.describe()}: {error}")
+        # The runner asked it to end: because its trial is pruned, or because a signal stops the whole sweep.
         elif self._trials.is_pruned(run.trial):
             status = PRUNED
             self._announce(f"is pruned {run.describe()}{value}")

@@ -131,7 +131,7 @@ class Trials:
             if index is None:  # `_ask_sampler` was killed before it wrote the attributes.
                 if not trial.state.is_finished():
                     self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
-            elif index < len(self.settings):
+            elif index < len(self.settings):  # It was begun again: only the newest Optuna trial counts.
                 self._numbers[index] = trial.number
             else:
                 self.settings.append(settings)
@@ -182,6 +182,7 @@ class Trials:
         state = self._optuna.trial.TrialState.RUNNING
         trial = dict(params=params, distributions=distributions, user_attrs=attributes)
         self._study.add_trial(self._optuna.trial.create_trial(state=state, **trial))
+        # The last one is the new one, because nobody else writes to the locked folder.
         return len(self._study.get_trials(deepcopy=False)) - 1
 
     def _ask_sampler(self):
