@@ -101,9 +101,8 @@ def choose_parent(member, objectives, replacement, rng, diverged=False):
     if not best or not (diverged or member in order[:count]):
         return None
     parent = best[rng.integers(len(best))]
-    gap = (
-        objectives[parent] - objectives[member]
-    )  # NaN, which passes both comparisons, if the member has no objective
+    # NaN if the member has no objective. NaN passes both comparisons below: such a member always copies.
+    gap = objectives[parent] - objectives[member]
     least = max(replacement.min_gap, replacement.min_relative_gap * abs(objectives[parent]))
     return None if gap <= 0 or gap < least else parent
 
@@ -165,12 +164,11 @@ class Evolution:
             is_over: whether the member has ended: its order stays.
             path: path of its checkpoint, or None.
         """
-        order, parent = self.orders[member], self._copied_by(self.orders[member])
+        order, parent = self.orders[member], self._copied_by(self.orders[member]) or {}
         # Before the row and the decision, which both use it: weights that are lost have no objective.
         self.objectives[member] = math.nan if diverged else objective
         row = dict(member=member, env_steps=env_steps, objective=_without_nan(self.objectives[member]))
-        row["parent"] = None if parent is None else parent["member"]
-        row["parent_env_steps"] = None if parent is None else parent["env_steps"]
+        row |= dict(parent=parent.get("member"), parent_env_steps=parent.get("env_steps"))
         self.rows.append(row | dict(settings=order["settings"], path=path, order=order["number"]))
         if not is_over:
             self.orders[member] = self._decide(order, env_steps, diverged)
@@ -214,6 +212,7 @@ class Evolution:
         if parent is not None:
             row = self.last_row(parent)
             before = row["settings"] if self._has_checkpoints else self.orders[parent]["settings"]
+            # A row may come from before the ranges changed; `set_state` only fits the orders.
             settings = mutate(fit(before, self._ranges), self._ranges, self._mutation, rng)
             copied = {key: row[key] for key in ("member", "path", "env_steps", "objective")}
             return _make_order(member, order["number"] + 1, settings, copied)

@@ -3,7 +3,6 @@
 
 import contextlib
 import fcntl
-import json
 import math
 import os
 import time
@@ -15,13 +14,13 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
-from alf.core.files import write_file
 from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
-from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE, read_json
+from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE
+from alf.studies.state import read_json, write_json
 from alf.training.trainer import Trainer
 
 _POLL_SECONDS = 0.05  # between two looks at the order
@@ -67,12 +66,16 @@ class Member(Callback):
         while self._stop_reason is None:
             self._build()
             try:
-                # A process that was killed between the order and its end has not written its number.
-                if self._order["number"] != self._read_number():
+                # An order is given again after a crash or a kill. To copy the parent again would lose what
+                # this member has learned since. Without the number, a kill came before the copy was saved.
+                done = read_json(os.path.join(self._root_dir, DONE_ORDER_FILE))
+                if done is None or done["number"] != self._order["number"]:
                     self._carry_out()
                 finished, reason = self._trainer.train()
             except DivergedError as error:
                 logging.error("%s", error)
+                # The weights are lost: whatever the order says, a new `Trainer` begins at the last
+                # checkpoint.
                 self._report(diverged=True, reason=str(error))
                 self._order = self._wait_for_order() or self._order
                 continue
@@ -106,8 +109,9 @@ class Member(Callback):
 
     def _build(self):
         """Makes the `Trainer` with the order's settings, which continues from the member's own checkpoint."""
-        self._wait_until_free()
+        self._wait_until_free()  # Before the checkpoint is read, which the earlier process may yet replace.
         gin.clear_config()
+        # The order has the study's seed and the member's index: another seed for each member.
         (seed,) = spawn_seeds(self._order["seed"], 1)
         parse_config([self._gin_file], [*self._order["bindings"], f"Experiment.seed = {seed}"])
         # The file has the settings from before, which `Trainer` would refuse as another configuration. The
@@ -153,12 +157,12 @@ class Member(Callback):
         """Copies the parent, sets the settings and saves; in the training thread, or before it trains."""
         if self._order["parent"] is not None:
             self._copy(self._order["parent"])
+        # Afterwards, because the copy includes the values of the parent's `Tunable`s.
         assign_tunables(self._trainer.learner, self._order["tunables"])
         # Saved before the number is written: a kill in between makes the member carry out the order again,
         # which is harmless. The other way round the copy would be lost.
         self._trainer.save()
-        number = json.dumps({"number": self._order["number"]})
-        write_file(os.path.join(self._root_dir, DONE_ORDER_FILE), number)
+        write_json(os.path.join(self._root_dir, DONE_ORDER_FILE), {"number": self._order["number"]})
 
     def _copy(self, parent):
         """Copies the order's checkpoint, or a newer one if the parent has removed that meanwhile."""
@@ -174,13 +178,10 @@ class Member(Callback):
                 path = run.find_checkpoint()
         self._eval_return = parent["objective"]  # The member's own one belongs to other weights.
 
-    def _read_number(self):
-        """Reads the number of the last order that this member has carried out; None before the first one."""
-        done = read_json(os.path.join(self._root_dir, DONE_ORDER_FILE))
-        return None if done is None else done["number"]
-
     def _wait_for_order(self):
         """Waits for an order with a later turn and returns it; returns None after `stop`."""
+        # A poll and no notification: the study may run on another machine, and only the folder is shared.
+        # Files are replaced as a whole, so a look never finds half an order.
         while self._stop_reason is None:
             order = read_json(os.path.join(self._root_dir, ORDER_FILE))
             if order is not None and order["turn"] > self._order["turn"]:
@@ -193,4 +194,4 @@ class Member(Callback):
         objective = self._eval_return if name == "eval" else trainer.metrics[name].result()
         report = dict(turn=self._order["turn"], env_steps=trainer.counters["env_steps"], path=path)
         report |= dict(objective=float(objective), diverged=diverged, is_over=is_over, reason=reason)
-        write_file(os.path.join(self._root_dir, REPORT_FILE), json.dumps(report))
+        write_json(os.path.join(self._root_dir, REPORT_FILE), report)

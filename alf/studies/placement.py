@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Places where runs have room: cores of this machine, or actors of a Ray cluster. Without TensorFlow.
 
-A place, `Machine` or `Cluster`, starts the process of a run if `has_room`; `release` takes its room back, and
-`close` ends the use of the place.
+A place, `Machine` or `Cluster`, has room for `capacity` runs at a time. `start` starts the process of a run,
+`release` takes its room back, and `close` ends the use of the place.
 """
 
 import contextlib
@@ -73,6 +73,7 @@ class RunProcess:
 
     def kill(self):
         """Kills the process and its group, that is, also the processes that it started."""
+        # It leads its group, because it has a session of its own.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -100,10 +101,6 @@ class Machine:
         total = {"cores": len(cores), "GPUs": len(self._free_gpus), "runs": max_at_a_time}
         self.capacity = count_fits(total, {"cores": run_cores, "GPUs": run_gpus, "runs": 1})
         self._taken = {}  # processes -> (cores, GPUs)
-
-    def has_room(self):
-        """Whether one more run has room."""
-        return len(self._taken) < self.capacity
 
     def start(self, arguments, log, import_paths=()):
         """Starts a `RunProcess` with these arguments."""
@@ -144,8 +141,8 @@ def find_gpus():
     return [name.strip() for name in names][:count]  # CUDA ignores all after an unknown name.
 
 
-class RunActor:
-    """An actor with one `RunProcess`: if the actor ends, so does the process.
+class RunActor(RunProcess):
+    """A `RunProcess` as an actor: if the actor ends, so does the process.
 
     Args:
         arguments, log, import_paths: arguments of `RunProcess`.
@@ -158,20 +155,15 @@ class RunActor:
         os.environ["RAY_ADDRESS"] = address  # The run's own process finds the cluster by it.
         if os.path.isdir(folder):
             os.chdir(folder)
-        self._process = RunProcess(arguments, log, import_paths)
+        super().__init__(arguments, log, import_paths)
 
     def wait(self):
-        """Returns the exit status as `RunProcess.poll` does, as soon as there is one or 0.5 s have passed."""
+        """Returns the exit status as `poll` does, as soon as there is one or 0.5 s have passed."""
+        # An actor carries out one call after the other, so a longer wait would delay `interrupt` and `kill`.
         deadline = time.monotonic() + _WAIT_SECONDS
-        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+        while (status := self.poll()) is None and time.monotonic() < deadline:
             time.sleep(0.05)
         return status
-
-    def interrupt(self):
-        self._process.interrupt()
-
-    def kill(self):
-        self._process.kill()
 
 
 class ClusterProcess:
@@ -220,27 +212,23 @@ class Cluster:
     """
 
     def __init__(self, ray, needs, limits=()):
-        self._ray, self._running = ray, set()
+        self._ray = ray
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = sum(count_fits(node, needs) for node in nodes)  # A run needs all of its resources on one node.
         self.capacity = min(room, count_fits(dict(limits), needs, lacking=None))
         resources = {name: x for name, x in needs.items() if x}
         options = dict(num_cpus=resources.pop("CPU", 0), num_gpus=resources.pop("GPU", 0))
+        # Without restarts: the study decides whether a run that was lost is started again.
         options |= dict(memory=resources.pop("memory", None), resources=resources, max_restarts=0)
         self._make_actor = ray.remote(**options)(RunActor)
-
-    def has_room(self):
-        return len(self._running) < self.capacity
 
     def start(self, arguments, log, import_paths=()):
         address = self._ray.get_runtime_context().gcs_address
         actor = self._make_actor.remote(arguments, log, import_paths, os.getcwd(), address)
-        process = ClusterProcess(self._ray, actor)
-        self._running.add(process)
-        return process
+        return ClusterProcess(self._ray, actor)
 
     def release(self, process):
-        self._running.remove(process)
+        """Ends the actor of a process that has ended, which frees its resources."""
         process.close()
 
     def close(self):

@@ -78,7 +78,11 @@ class PolicyPopulation(Policies):
         self._seed = seed
         self._objective = objective
         self._rules = mutation_ctor(), replacement_ctor()
-        _bind(settings)
+        # Gin makes a `Tunable` for each policy. The bound values are always the same, so that a run that goes
+        # on has the configuration from before. `PolicyController` assigns the values of `Evolution`.
+        lowest = {name: setting.limits[0] for name, setting in settings.items()}
+        with gin.unlock_config():
+            parse_config([], make_bindings(lowest, settings), "PolicyPopulation.settings")
 
     def wrap(self, env, seed):
         if getattr(env, "space_names", None) is not None:
@@ -121,17 +125,6 @@ class PolicyPopulation(Policies):
         return draw
 
 
-def _bind(settings):
-    """Binds each setting to a `Tunable`, of which gin makes one for each policy.
-
-    The bound values are always the same, so that a run that goes on has the configuration from before.
-    `PolicyController` assigns the values that `Evolution` draws.
-    """
-    values = {name: setting.limits[0] for name, setting in settings.items()}
-    with gin.unlock_config():
-        parse_config([], make_bindings(values, settings), "PolicyPopulation.settings")
-
-
 class PolicyController(Callback):
     """Reports each policy at the end of its intervals, and lets it copy another one if `Evolution` says so.
 
@@ -148,15 +141,33 @@ class PolicyController(Callback):
         self._diverged = {}  # name -> the DivergedError of this train iteration
 
     def on_check(self, trainer):
-        _check_same(trainer.learner.learners)
-        self._check_tunables(trainer.learner.learners)
-        self._check_objective(trainer.metrics)
+        learners = trainer.learner.learners
+        (first, one), *_ = learners.items()
+        for policy, learner in learners.items():
+            if _list_parts(learner) != _list_parts(one):
+                raise ConfigError(
+                    f"Experiment.policies is a PolicyPopulation, but {first} and {policy} differ in their "
+                    "algorithm, policy or optimizer: they must have the same parts, so that one can copy the "
+                    "other"
+                )
+            for name in self._ranges.keys() - find_tunables(learner).keys():
+                raise ConfigError(
+                    f"PolicyPopulation.settings has {name!r}: nothing in the learner of {policy} reads it"
+                )
+        prefix = f"policies/{first}/"
+        known = [name.removeprefix(prefix) for name in trainer.metrics if name.startswith(prefix)]
+        if self._objective not in known:
+            raise ConfigError(
+                f"PolicyPopulation.objective is {self._objective!r}: it must be one of {', '.join(known)}"
+            )
 
     def on_begin(self, trainer):
         if not self._evolution.orders:  # Otherwise a checkpoint has restored the state of a run that goes on.
             self._evolution.begin(len(self._names))
         for name, order in zip(self._names, self._evolution.orders, strict=True):
             assign_tunables(trainer.learner.learners[name], order["settings"])
+        # Without this the learner would raise the error, although the policy can copy another one. It is
+        # called in the training thread, before `on_train_iter` of the same iteration.
         trainer.learner.on_diverged = self._diverged.__setitem__
 
     def on_train_iter(self, trainer, summary):
@@ -209,6 +220,7 @@ class PolicyController(Callback):
             ", ".join(f"{name} = {value:.4g}" for name, value in settings.items()),
         )
         learner.copy_policy(source, target)
+        # Afterwards, because the copy includes the values of the parent's `Tunable`s.
         assign_tunables(learner.learners[target], settings)
         # The figures too: the target's own ones belong to the weights from before.
         figures = {
@@ -218,24 +230,6 @@ class PolicyController(Callback):
         }
         trainer.driver.copy_episodes({"metrics": figures})
         trainer.driver.publish_soon()  # Otherwise the actors would go on with the old weights for a while.
-
-    def _check_tunables(self, learners):
-        """Raises ConfigError if a setting has no `Tunable` in a learner."""
-        for policy, learner in learners.items():
-            tunables = find_tunables(learner)
-            for name in self._ranges:
-                if name not in tunables:
-                    raise ConfigError(
-                        f"PolicyPopulation.settings has {name!r}: nothing in the learner of {policy} reads it"
-                    )
-
-    def _check_objective(self, metrics):
-        prefix = f"policies/{self._names[0]}/"
-        known = [name.removeprefix(prefix) for name in metrics if name.startswith(prefix)]
-        if self._objective not in known:
-            raise ConfigError(
-                f"PolicyPopulation.objective is {self._objective!r}: it must be one of {', '.join(known)}"
-            )
 
 
 class Figure(Metric):
@@ -264,18 +258,6 @@ class Figure(Metric):
             self.evolution.set_state(state)
 
 
-def _check_same(learners):
-    """Raises ConfigError unless each learner could copy every other one."""
-    (first, one), *others = learners.items()
-    for name, other in others:
-        if _describe(one) != _describe(other):
-            raise ConfigError(
-                f"Experiment.policies is a PolicyPopulation, but {first} and {name} differ in their "
-                "algorithm, policy or optimizer: they must have the same parts, so that one can copy the "
-                "other"
-            )
-
-
-def _describe(learner):
+def _list_parts(learner):
     variables = [(variable.shape.as_list(), variable.dtype) for variable in learner.list_learned()]
     return type(learner.algorithm), type(learner.policy), variables

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Population: the settings of `alf-pbt`. Without Ray and TensorFlow."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from alf.studies.ranges import Range, check_settings
 
 
 @configurable("alf.population")
+@dataclasses.dataclass
 class Population:
     """The settings of `alf-pbt`. A wrong setting raises ConfigError.
 
@@ -30,27 +32,18 @@ class Population:
         mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
     """
 
-    def __init__(
-        self,
-        settings: dict[str, Range],
-        interval: PositiveInt,
-        objective: Text = "AverageReturn",
-        seed: Seed = None,
-        max_failures: Annotated[NonNegativeInt, Role.EXECUTION] = 3,
-        num_cpus: Annotated[PositiveFloat | None, Role.EXECUTION] = None,
-        num_gpus: Annotated[NonNegativeFloat, Role.EXECUTION] = 0,
-        resources: Annotated[dict[str, float] | None, Role.EXECUTION] = None,
-        mutation_ctor: Callable[[], Mutation] = Mutation,
-        replacement_ctor: Callable[[], Replacement] = Replacement,
-    ) -> None:
-        check_settings("Population", settings)
-        self.settings = settings
-        self.interval = interval
-        self.objective = objective
-        self.seed = seed
-        self.max_failures = max_failures
-        self.num_cpus = num_cpus
-        self.num_gpus = num_gpus
-        self.resources = resources or {}
-        self.mutation = mutation_ctor()
-        self.replacement = replacement_ctor()
+    settings: dict[str, Range]
+    interval: PositiveInt
+    objective: Text = "AverageReturn"
+    seed: Seed = None
+    max_failures: Annotated[NonNegativeInt, Role.EXECUTION] = 3
+    num_cpus: Annotated[PositiveFloat | None, Role.EXECUTION] = None
+    num_gpus: Annotated[NonNegativeFloat, Role.EXECUTION] = 0
+    resources: Annotated[dict[str, float] | None, Role.EXECUTION] = None
+    mutation_ctor: Callable[[], Mutation] = Mutation
+    replacement_ctor: Callable[[], Replacement] = Replacement
+
+    def __post_init__(self):
+        check_settings("Population", self.settings)
+        self.resources = self.resources or {}
+        self.mutation, self.replacement = self.mutation_ctor(), self.replacement_ctor()

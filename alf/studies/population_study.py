@@ -2,7 +2,6 @@
 """PopulationStudy: gives orders to the members of a population. Without Ray and TensorFlow."""
 
 import collections
-import json
 import os
 import time
 from typing import NamedTuple
@@ -10,20 +9,20 @@ from typing import NamedTuple
 import numpy as np
 
 from alf.config.comparison import check_same
-from alf.core.files import write_file
 from alf.errors import ConfigError
 from alf.runs.run_dir import POPULATION_FILE
 from alf.studies.evolution import Evolution
-from alf.studies.lineage import write_table
-from alf.studies.state import StateFile
+from alf.studies.lineage import draw_lineage, write_table
+from alf.studies.state import read_json, read_state, write_json
 from alf.studies.tunables import is_tunable, make_bindings
 
 MEMBERS = "members"  # the folder of their directories
 # Files in a member's directory: its order, its last report, and the number of the last order that it carried
 # out. The study writes the first one, the member the others.
 ORDER_FILE, REPORT_FILE, DONE_ORDER_FILE = "order.json", "report.json", "population_order.json"
-_STATE = ("seed", "num_draws", "config", "objective", "objectives", "orders", "rows")
+_STATE = {"seed", "num_draws", "config", "objective", "objectives", "orders", "rows"}
 _WRONG_SETTING = 2  # exit status of a member
+_PICTURE_SECONDS = 30.0  # between two pictures
 
 
 class MemberRun(NamedTuple):
@@ -53,7 +52,6 @@ class PopulationStudy:
         gin_file: path of these bindings.
         takes_turns: whether members must take turns, because not all have room at the same time.
         announce: callable (text), called for each event.
-        on_change: callable (), called when the table has changed.
 
     Attributes:
         evolution: `Evolution`.
@@ -64,18 +62,17 @@ class PopulationStudy:
         ConfigError: if the folder has another study, or the state of the study cannot be read.
     """
 
-    def __init__(self, folder, population, num_members, config, gin_file, takes_turns, announce, on_change):
+    def __init__(self, folder, population, num_members, config, gin_file, takes_turns, announce):
         self._folder, self._population, self._config = folder, population, config
-        self._gin_file, self._takes_turns = gin_file, takes_turns
-        self._announce, self._on_change = announce, on_change
-        self._file = StateFile(folder, POPULATION_FILE, os.path.join(MEMBERS, "*"), _STATE)
+        self._gin_file, self._takes_turns, self._announce = gin_file, takes_turns, announce
+        self._state_file, self._drawn = os.path.join(folder, POPULATION_FILE), time.monotonic()
         self.errors, self.stop_reason = [], None
         self._queue = collections.deque(range(num_members))
         # Above the turns of a study that was killed, whose members may still write reports.
         self._turns = [time.time_ns() // 1_000_000] * num_members
-        self._crashes = [0] * num_members
+        self._crashes = [0] * num_members  # in this process: a study that goes on counts anew
         self._divergences = [0] * num_members  # of each member, in a row
-        state = self._file.read()
+        state = read_state(self._state_file, os.path.join(MEMBERS, "*"), _STATE)
         if state is not None:
             self._check_same(state, num_members)
         seeds = np.random.SeedSequence(population.seed)
@@ -93,9 +90,9 @@ class PopulationStudy:
         if not self._queue or self.stop_reason is not None:
             return None
         member = self._queue.popleft()
-        path = os.path.join(self._folder, MEMBERS, str(member))
+        path = self.path_of(member)
         os.makedirs(path, exist_ok=True)
-        self._give_order(member)
+        self._give_order(member)  # Before its process starts, which reads its first order at once.
         return MemberRun(member, path, ("-m", "alf.bin.run_member", self._gin_file, path))
 
     def watch(self, run):
@@ -108,7 +105,7 @@ class PopulationStudy:
                 self._announce(f"member {run.member} ends: it has diverged too often")
                 return True
             if report["is_over"]:
-                return False
+                return False  # Its process ends by itself; it gets no other order.
             # Its process ends to make room, and the member waits behind the others.
             if self._takes_turns and self._queue:
                 self._queue.append(run.member)
@@ -137,45 +134,46 @@ class PopulationStudy:
         self._crashes[run.member] += 1
         if self._crashes[run.member] <= self._population.max_failures:
             self._announce(f"member {run.member} is started again: {error}")
-            if run.member not in self._queue:  # Otherwise it already waits for its turn.
+            # A member that was asked to end, to make room, already waits behind the others. Any other one
+            # goes first, because its interval is not over.
+            if run.member not in self._queue:
                 self._queue.appendleft(run.member)
             return
         self._announce(f"member {run.member} is lost: {error}")
         self.errors.append(error)
+        # Otherwise it would stay among the best by its last objective, and others would copy it for ever.
         self.evolution.lose(run.member)
         self._write()
 
+    def path_of(self, member):
+        """Returns the path of a member's root_dir."""
+        return os.path.join(self._folder, MEMBERS, str(member))
+
+    def draw(self):
+        """Draws the picture of the rows so far into the folder."""
+        draw_lineage(self.evolution.rows, self._population.settings, self._population.objective, self._folder)
+        self._drawn = time.monotonic()
+
     def _give_order(self, member):
         self._turns[member] += 1
-        population, order = self._population, self.evolution.orders[member]
-        ranges, settings = population.settings, order["settings"]
-        tunables = {name: x for name, x in settings.items() if is_tunable(name, ranges[name])}
-        given = dict(
-            turn=self._turns[member],
-            number=order["number"],
-            parent=order["parent"],
-            tunables=tunables,
-            graph={name: x for name, x in settings.items() if name not in tunables},
-            bindings=make_bindings(settings, ranges),
-            interval=population.interval,
-            objective=population.objective,
-            seed=[self._seed, member],
-        )
-        write_file(os.path.join(self._folder, MEMBERS, str(member), ORDER_FILE), json.dumps(given))
+        order, seed = self.evolution.orders[member], [self._seed, member]
+        write_order(self.path_of(member), self._turns[member], order, self._population, seed)
 
     def _take(self, member, report):
         """Takes a report, decides, and writes the decision down before the member learns of it."""
         self._turns[member] += 1  # So that `watch` does not take this report again.
-        before, best = self.evolution.orders[member], self._find_best()
+        before = self.evolution.orders[member]
+        objectives = [row["objective"] for row in self.evolution.rows if row["objective"] is not None]
         names = "env_steps", "objective", "diverged", "is_over", "path"
         order = self.evolution.report(member, **{name: report[name] for name in names})
         self._divergences[member] = self._divergences[member] + 1 if report["diverged"] else 0
         self._write()
-        self._on_change()
+        if time.monotonic() - self._drawn > _PICTURE_SECONDS:
+            self.draw()
         objective, at = report["objective"], f"at {report['env_steps']:,} env steps"
         if report["diverged"]:
             self._announce(f"member {member} has diverged: {report['reason']}")
-        elif objective > best:
+        elif objective > max(objectives, default=-np.inf):
             settings = _format(before["settings"])
             self._announce(
                 f"member {member} has the best objective so far, {objective:.6g}, {at}; {settings}"
@@ -190,11 +188,6 @@ class PopulationStudy:
             self._announce(f"member {member} has ended: {report['reason']}")
             if report["reason"].startswith("target_"):
                 self.stop_reason = self.stop_reason or f"member {member}: {report['reason']}"
-
-    def _find_best(self):
-        """Returns the best objective in the table, or minus infinity."""
-        found = [row["objective"] for row in self.evolution.rows]
-        return max((x for x in found if x is not None), default=-np.inf)
 
     def _check_same(self, state, num_members):
         """Raises ConfigError unless the state belongs to a study with the same members and bindings."""
@@ -213,17 +206,36 @@ class PopulationStudy:
         check_same(what, self._config, state["config"], lambda role: not role.may_change)
 
     def _write(self):
-        self._file.write(dict(seed=self._seed, config=self._config) | self.evolution.get_state())
+        # The state first: the table can be made from it, and a study that goes on reads only the state.
+        state = dict(seed=self._seed, config=self._config) | self.evolution.get_state()
+        write_json(self._state_file, state)
         write_table(self._folder, self.evolution.rows, list(self._population.settings))
 
 
-def read_json(path):
-    """Reads a file that is only replaced as a whole; returns None if it does not exist."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except FileNotFoundError:
-        return None
+def write_order(path, turn, order, population, seed):
+    """Writes the file with the order of a member for its next interval.
+
+    Args:
+        path: the root_dir of the member.
+        turn: int, larger than all turns before.
+        order: dict, an order of `Evolution`.
+        population: `Population`.
+        seed: list of ints, from which the member's `Experiment.seed` follows.
+    """
+    ranges, settings = population.settings, order["settings"]
+    tunables = {name: x for name, x in settings.items() if is_tunable(name, ranges[name])}
+    given = dict(
+        turn=turn,
+        number=order["number"],
+        parent=order["parent"],
+        tunables=tunables,
+        graph={name: x for name, x in settings.items() if name not in tunables},  # needs another `Trainer`
+        bindings=make_bindings(settings, ranges),
+        interval=population.interval,
+        objective=population.objective,
+        seed=seed,
+    )
+    write_json(os.path.join(path, ORDER_FILE), given)
 
 
 def _format(settings):

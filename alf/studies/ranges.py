@@ -33,9 +33,9 @@ class Range(abc.ABC):
     def draw(self, rng):
         """Returns a random value of the range."""
 
-    @abc.abstractmethod
     def move(self, value, factor, is_up):
         """Returns a value farther up or down by `factor`, a number above 1, but within the range."""
+        return self.clip(value * factor if is_up else value / factor)
 
     def clip(self, value):
         """Returns the number of the range that is nearest to `value`."""
@@ -51,19 +51,15 @@ class Range(abc.ABC):
         """Returns the largest value, or the last one if the values are not numbers."""
         return self.limits[1]
 
-
-class _Numbers(Range):
-    """The floats from `low` to `high`."""
-
-    def __init__(self, low, high):
-        name = type(self).__name__
+    def _make_limits(self, low, high, kind=float):
+        """Returns `limits` of numbers of a type."""
         if low >= high:
-            raise ConfigError(f"{name}.low is {low}: it must be less than high = {high}")
-        self.limits = float(low), float(high)
+            raise ConfigError(f"{type(self).__name__}.low is {low}: it must be less than high = {high}")
+        return kind(low), kind(high)
 
 
 @configurable("alf.population")
-class Uniform(_Numbers):
+class Uniform(Range):
     """Floats from `low` to `high`, drawn uniformly. A move multiplies or divides: 0 stays 0.
 
     Args:
@@ -72,17 +68,14 @@ class Uniform(_Numbers):
     """
 
     def __init__(self, low: float, high: float) -> None:
-        super().__init__(low, high)
+        self.limits = self._make_limits(low, high)
 
     def draw(self, rng):
         return float(rng.uniform(*self.limits))
 
-    def move(self, value, factor, is_up):
-        return self.clip(value * factor if is_up else value / factor)
-
 
 @configurable("alf.population")
-class LogUniform(_Numbers):
+class LogUniform(Range):
     """Floats from `low` to `high`, uniform in their logarithm. A move multiplies or divides.
 
     Args:
@@ -91,17 +84,15 @@ class LogUniform(_Numbers):
     """
 
     def __init__(self, low: PositiveFloat, high: PositiveFloat) -> None:
-        super().__init__(low, high)
+        self.limits = self._make_limits(low, high)
 
     def draw(self, rng):
+        # exp(log(x)) may be rounded to just outside of the limits.
         return self.clip(math.exp(rng.uniform(*map(math.log, self.limits))))
-
-    def move(self, value, factor, is_up):
-        return self.clip(value * factor if is_up else value / factor)
 
 
 @configurable("alf.population")
-class Discount(_Numbers):
+class Discount(Range):
     """Floats from `low` to `high`, whose distance from 1 is drawn and moved like a `LogUniform`.
 
     So steps are small near 1, where a discount changes most: 0.99 becomes 0.995 or 0.98 by the factor 2.
@@ -112,7 +103,7 @@ class Discount(_Numbers):
     """
 
     def __init__(self, low: NonNegativeFloat, high: Annotated[float, Below(1)]) -> None:
-        super().__init__(low, high)
+        self.limits = self._make_limits(low, high)
 
     def draw(self, rng):
         low, high = self.limits
@@ -135,9 +126,7 @@ class Integers(Range):
     """
 
     def __init__(self, low: int, high: int) -> None:
-        if low >= high:
-            raise ConfigError(f"Integers.low is {low}: it must be less than high = {high}")
-        self.limits = int(low), int(high)
+        self.limits = self._make_limits(low, high, int)
 
     def draw(self, rng):
         low, high = self.limits
@@ -215,6 +204,7 @@ def check_names(where, names):
     for name in names:
         full = complete(name)
         if full in known:
-            same = f"{known[full]} and {name}, which are the same" if known[full] != name else f"{name} twice"
+            first = known[full]
+            same = f"{name} twice" if first == name else f"{first} and {name}, which are the same"
             raise ConfigError(f"{where} has {same}: name it once")
         known[full] = name

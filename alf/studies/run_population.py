@@ -1,30 +1,22 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Carries out `alf-pbt`, from its flags to the last line that it prints."""
 
-import contextlib
 import os
-import time
 
 import gin
 
 from alf.config.comparison import parse_settings
-from alf.config.imports import list_own_paths
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
-from alf.core.files import write_file
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, EnvError, import_extra
-from alf.runs.run_dir import POPULATION_FILE, RunDir
-from alf.studies.lineage import draw_lineage
+from alf.runs.run_dir import POPULATION_FILE
 from alf.studies.member_room import find_helpers, request_resources
 from alf.studies.placement import Cluster, Machine, find_gpus
 from alf.studies.population_settings import Population
-from alf.studies.population_study import MEMBERS, PopulationStudy
-from alf.studies.runner import Runner, make_announcer
+from alf.studies.population_study import PopulationStudy
+from alf.studies.runner import finish_study
 from alf.studies.tunables import make_bindings
-
-CONFIG_FILE = "config.gin"  # the configuration of all members
-_PICTURE_SECONDS = 30.0  # between two pictures
 
 
 def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on_start):
@@ -45,38 +37,26 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         EnvError: if all members are lost.
     """
     population, config, helpers = read_config(gin_files, gin_params)
-    with (
-        contextlib.closing(find_place(population, num_members, helpers, ray_address)) as place,
-        contextlib.closing(RunDir(root_dir, POPULATION_FILE)) as run_dir,
-    ):
-        run_dir.lock()  # Before the study reads its state: one study at a time writes here.
-        folder, announce, drawn = run_dir.path, make_announcer(), time.monotonic()
+    # Before the folder is made: a wrong setting must leave nothing behind.
+    place = find_place(population, num_members, helpers, ray_address)
+    settings, takes_turns = parse_settings(config), place.capacity < num_members
 
-        def draw(is_due=False):
-            nonlocal drawn
-            if is_due or time.monotonic() - drawn > _PICTURE_SECONDS:
-                draw_lineage(study.evolution.rows, population.settings, population.objective, folder)
-                drawn = time.monotonic()
+    def make_study(folder, gin_file, announce):
+        rest = settings, gin_file, takes_turns, announce
+        return PopulationStudy(folder, population, num_members, *rest)
 
-        gin_file = os.path.join(folder, CONFIG_FILE)
-        settings, takes_turns = parse_settings(config), place.capacity < num_members
-        rest = settings, gin_file, takes_turns, announce, draw
-        study = PopulationStudy(folder, population, num_members, *rest)
-        write_file(gin_file, config)  # After `study`, which refuses another configuration.
-        runner = Runner(study, place, list_own_paths(), announce)
-        on_start(runner)
-        runner.run()
+    with finish_study(root_dir, POPULATION_FILE, config, place, make_study, on_start) as (study, stop_reason):
         if study.evolution.rows:
-            draw(is_due=True)
+            study.draw()
     best = study.evolution.best()
     if best is not None:
         print(
             f"member {best} is the best, {population.objective} {study.evolution.objectives[best]:.6g}: "
-            f"alf-play --root_dir={os.path.join(folder, MEMBERS, str(best))}"
+            f"alf-play --root_dir={study.path_of(best)}"
         )
     if len(study.errors) == num_members:
         raise EnvError(f"all members are lost; the first one: {study.errors[0]}")
-    return runner.stop_reason or study.stop_reason or "all members have ended"
+    return stop_reason or study.stop_reason or "all members have ended"
 
 
 def check_flags(root_dir, num_members):

@@ -1,32 +1,28 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Carries out `alf-sweep`, from its flags to the last line that it prints."""
 
-import contextlib
 import os
 from typing import NamedTuple, get_type_hints
 
 import gin
 
 from alf.config.comparison import parse_settings
-from alf.config.imports import list_own_paths
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
 from alf.config.settings import check_value
-from alf.core.files import write_file
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, import_extra
 from alf.plots.runs import read_run
-from alf.runs.run_dir import SWEEP_FILE, RunDir
+from alf.runs.run_dir import SWEEP_FILE
 from alf.studies.outcome import FAILED, FINISHED
 from alf.studies.placement import Cluster, Machine, find_gpus
-from alf.studies.runner import Runner, make_announcer
+from alf.studies.runner import finish_study
 from alf.studies.sweep_settings import Sweep, check_once, parse_grid
 from alf.studies.sweep_study import SweepStudy
 from alf.studies.table import PICTURE_FILE, draw_curves, make_rows, write_tables
 from alf.studies.trials import import_optuna, make_pruner
 
-CONFIG_FILE = "config.gin"  # the configuration of all runs
 _GB = 1e9
 
 
@@ -61,27 +57,14 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
     """
     sweep, grid, config, settings = read_config(gin_files, gin_params, grid)
     check_trials(config, grid, sweep.settings)
-    with (
-        contextlib.closing(find_place(limits)) as place,
-        contextlib.closing(RunDir(root_dir, SWEEP_FILE)) as run_dir,
-    ):
-        run_dir.lock()  # Before the study reads its state: one sweep at a time writes here.
-        gin_file, announce = os.path.join(run_dir.path, CONFIG_FILE), make_announcer()
-        study = SweepStudy(
-            run_dir.path,
-            settings,
-            seeds,
-            sweep,
-            grid,
-            lambda run: make_arguments(gin_file, run),
-            announce,
-            lambda: write_tables(run_dir.path, study),
-        )
-        write_file(gin_file, config)  # After `study`, which refuses another configuration.
-        runner = Runner(study, place, list_own_paths(), announce)
-        on_start(runner)
-        runner.run()
-        return _conclude(run_dir.path, study)
+
+    def make_study(folder, gin_file, announce):
+        rest = settings, seeds, sweep, grid, lambda run: make_arguments(gin_file, run), announce
+        return SweepStudy(folder, *rest)
+
+    place = find_place(limits)  # Before the folder is made: a wrong flag must leave nothing behind.
+    with finish_study(root_dir, SWEEP_FILE, config, place, make_study, on_start) as (study, _):
+        return _conclude(study)
 
 
 def check_flags(root_dir, seeds, limits):
@@ -143,19 +126,14 @@ def check_trials(config, grid, ranges):
     """Raises ConfigError if gin cannot read a setting or a value that may be tried."""
     with own_config():
         parse_config([], [config])
-        for name, texts in grid.items():
-            for text in texts:
-                _check_binding("--grid", f"{name} = {text}")
+        tried = [("--grid", name, text) for name, texts in grid.items() for text in texts]
         for name, values in ranges.items():
-            for value in values.limits or values.values:
-                _check_binding("Sweep.settings", f"{name} = {value!r}")
-
-
-def _check_binding(source, binding):
-    try:
-        parse_config([], [binding], source)
-    except ConfigError as error:
-        raise ConfigError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
+            tried += [("Sweep.settings", name, repr(x)) for x in values.limits or values.values]
+        for source, name, text in tried:
+            try:
+                parse_config([], [f"{name} = {text}"], source)
+            except ConfigError as error:
+                raise ConfigError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
 
 
 def find_place(limits):
@@ -195,11 +173,11 @@ def make_arguments(gin_file, run):
     return ["-m", "alf.bin.train", f"--gin_file={gin_file}", f"--root_dir={run.path}", *params]
 
 
-def _conclude(folder, study):
+def _conclude(study):
     """Writes and prints the results of a sweep that ends; returns the exit status."""
-    print(write_tables(folder, study))
-    if draw_curves(folder, study):
-        print(os.path.join(folder, PICTURE_FILE))
+    print(write_tables(study))
+    if draw_curves(study):
+        print(os.path.join(study.folder, PICTURE_FILE))
     finished = [path for path, outcome in study.outcomes.items() if outcome.status == FINISHED]
     if finished and all(study.outcomes[path].objective is None for path in finished):
         columns = sorted({name for path in finished for name in read_run(path).columns})

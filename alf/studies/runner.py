@@ -1,16 +1,32 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Runner: starts the runs of a sweep or a population where they have room, and waits for them."""
 
+import contextlib
+import dataclasses
 import os
 import signal
 import time
+from typing import Any
 
+from alf.config.imports import list_own_paths
+from alf.core.files import write_file
 from alf.errors import SaveError
+from alf.runs.run_dir import RunDir
 from alf.studies.placement import LOST
 
+CONFIG_FILE = "config.gin"  # in the folder of a study: the configuration of all runs
 LOG_FILE = "log.txt"  # in the root_dir of a run
 _POLL_SECONDS = 0.1
 _TAIL = 20_000  # bytes at the end of a log in which the last error is searched
+
+
+@dataclasses.dataclass
+class _Running:
+    """A run whose process has been started."""
+
+    run: Any
+    log_start: int  # bytes of its log before the process began
+    deadline: float | None = None  # when it is killed; None until it was asked to end
 
 
 class Runner:
@@ -39,8 +55,8 @@ class Runner:
         self.stop_reason = None
         self._study, self._place = study, place
         self._import_paths, self._announce = import_paths, announce
-        self._running = {}  # processes -> (run, bytes of its log before it began)
-        self._stop_seconds, self._deadlines = stop_seconds, {}  # of processes that were asked to end
+        self._stop_seconds = stop_seconds
+        self._running = {}  # process -> `_Running`
 
     def run(self):
         """Starts runs and waits until all have ended, or until `stop_reason` is set and they have ended."""
@@ -51,7 +67,7 @@ class Runner:
                 if not self._running:
                     return
                 self._look(self._study.watch, self._study.end)
-        except Exception:
+        except Exception:  # KeyboardInterrupt passes: runs get SIGTERM when this process ends, and save.
             # The study takes no more reports, which may fail again, for example on a full disk. Runs still
             # save.
             self.stop_reason = "an error ends the study"  # `_look` then interrupts every run.
@@ -60,7 +76,7 @@ class Runner:
             raise
 
     def _start_runs(self):
-        while self._place.has_room():
+        while len(self._running) < self._place.capacity:
             run = self._study.next_run()
             if run is None:
                 return
@@ -71,37 +87,65 @@ class Runner:
                 process = self._place.start(run.arguments, log, self._import_paths)
             except OSError as error:
                 raise SaveError(f"a run in {run.path} cannot start: {error.strerror or error}") from None
-            self._running[process] = run, start
+            self._running[process] = _Running(run, start)
 
     def _look(self, watch, end):
         """Looks once at each run: whether it has ended, must end, or has not ended in time."""
         time.sleep(_POLL_SECONDS)
-        for process, (run, start) in list(self._running.items()):
-            status, deadline = process.poll(), self._deadlines.get(process)
+        for process, running in list(self._running.items()):
+            run, status = running.run, process.poll()
             if status is not None:
+                # Before `end`, which may raise an error: then nobody must wait for this process any more.
                 self._place.release(process)
                 del self._running[process]
-                self._deadlines.pop(process, None)
                 if status == 0:  # It may also have reached its end by itself after it was asked to end.
                     end(run, 0, "")
-                elif deadline is not None:
+                elif running.deadline is not None:
                     end(run, None, "")
                 else:
-                    end(run, status, find_error(status, os.path.join(run.path, LOG_FILE), start))
-            elif deadline is None:
+                    log = os.path.join(run.path, LOG_FILE)
+                    end(run, status, find_error(status, log, running.log_start))
+            elif running.deadline is None:
                 if self.stop_reason is not None or watch(run):
                     process.interrupt()
-                    self._deadlines[process] = time.monotonic() + self._stop_seconds
-            elif time.monotonic() > deadline:
+                    running.deadline = time.monotonic() + self._stop_seconds
+            elif time.monotonic() > running.deadline:
                 self._announce(f"{run.describe()} has not ended after {self._stop_seconds:g} s: it is killed")
                 process.kill()
-                self._deadlines[process] = float("inf")  # Once is enough: the kernel ends it.
+                running.deadline = float("inf")  # Once is enough: the kernel ends it.
 
 
-def make_announcer():
-    """Makes a callable that prints a text behind the seconds that have passed since this call."""
+@contextlib.contextmanager
+def finish_study(root_dir, state_file, config, place, make_study, on_start):
+    """Context manager that trains the runs of a new study, or of the study in the folder, until all end.
+
+    It yields the study and the reason why a signal stopped it, a text or None. Until the block ends, no other
+    process can go on with the study.
+
+    Args:
+        root_dir: path of the folder.
+        state_file: name of the file with the state of the study, which says what the folder has.
+        config: text, the gin configuration of all runs.
+        place: `Machine` or `Cluster`; it is closed at the end.
+        make_study: callable (folder, gin_file, announce) -> the study, with the path of the folder, the path
+            of the file with `config`, and a callable (text), called for each event.
+        on_start: callable (`Runner`), called before the first run starts.
+    """
     started = time.monotonic()
-    return lambda text: print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
+
+    def announce(text):
+        print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
+
+    with contextlib.closing(place), contextlib.closing(RunDir(root_dir, state_file)) as run_dir:
+        run_dir.lock()  # Before the study reads its state: one study at a time writes here.
+        gin_file = os.path.join(run_dir.path, CONFIG_FILE)
+        study = make_study(run_dir.path, gin_file, announce)
+        write_file(gin_file, config)  # After `study`, which refuses another configuration.
+        runner = Runner(study, place, list_own_paths(), announce)
+        # From here on a signal lets the runs save. Before, it ends this process: nothing has begun.
+        on_start(runner)
+        runner.run()
+        yield study, runner.stop_reason
 
 
 def find_error(status, log, start):

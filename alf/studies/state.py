@@ -13,51 +13,52 @@ from alf.runs.run_dir import has_checkpoints
 from alf.studies.outcome import FINISHED, read_status
 
 
-class StateFile:
-    """The state of a study as a JSON file, which is replaced as a whole when the state changes.
+def read_state(path, runs, keys):
+    """Reads the state of a study; returns None if the study begins.
 
     A study without any checkpoint of its runs has nothing to lose: it begins anew.
 
     Args:
-        folder: path of the study.
-        name: name of the file in the folder.
-        runs: pattern of the paths of the runs in the folder, such as "members/*".
-        keys: list of names that the content must have.
+        path: path of the JSON file with the state.
+        runs: pattern of the paths of the runs in the folder of the file, such as "members/*".
+        keys: set of names that the state must have.
+
+    Raises:
+        ConfigError: if the file cannot be read, or is missing though there are runs.
     """
+    state = None
+    try:
+        with open(path, encoding="utf-8") as file:
+            state = json.load(file)
+    except FileNotFoundError:
+        pass
+    except (OSError, RecursionError, ValueError) as error:
+        raise damaged(path, getattr(error, "strerror", None) or error) from None
+    else:
+        lacking = keys - state.keys() if isinstance(state, dict) else keys
+        if lacking:
+            raise damaged(path, f"it has no {', '.join(sorted(lacking))}")
+    folders = glob.glob(os.path.join(glob.escape(os.path.dirname(path)), runs))
+    has_trained = any(has_checkpoints(run) or read_status(run) == FINISHED for run in folders)
+    if not has_trained and not (state and state.get("rows")):
+        return None
+    if state is None:
+        raise damaged(path, "it is missing, but there are runs")
+    return state
 
-    def __init__(self, folder, name, runs, keys):
-        self.path = os.path.join(folder, name)
-        self._runs = os.path.join(glob.escape(folder), runs)
-        self._keys = {*keys}
 
-    def read(self):
-        """Returns the state, a dict, or None if the study begins.
+def read_json(path):
+    """Reads a file that is only replaced as a whole; returns None if it does not exist."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
 
-        Raises:
-            ConfigError: if the file cannot be read, or is missing though there are runs.
-        """
-        try:
-            with open(self.path, encoding="utf-8") as file:
-                state = json.load(file)
-        except FileNotFoundError:
-            state = None
-        except (OSError, RecursionError, ValueError) as error:
-            raise damaged(self.path, getattr(error, "strerror", None) or error) from None
-        else:
-            lacking = self._keys - state.keys() if isinstance(state, dict) else self._keys
-            if lacking:
-                raise damaged(self.path, f"it has no {', '.join(sorted(lacking))}")
-        runs = glob.glob(self._runs)
-        has_trained = any(has_checkpoints(path) or read_status(path) == FINISHED for path in runs)
-        if not has_trained and not (state and state.get("rows")):
-            return None
-        if state is None:
-            raise damaged(self.path, "it is missing, but there are runs")
-        return state
 
-    def write(self, state):
-        """Writes the state. If that fails, the old file stays and SaveError is raised."""
-        write_file(self.path, json.dumps(state, indent=1) + "\n")
+def write_json(path, value):
+    """Writes a JSON file. If that fails, the old file stays and SaveError is raised."""
+    write_file(path, json.dumps(value, indent=1) + "\n")
 
 
 def write_csv(path, lines):

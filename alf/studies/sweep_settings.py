@@ -1,12 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Sweep: the search over settings, and the figure that ranks runs. Without Ray and TensorFlow."""
 
-import re
+import dataclasses
 import tokenize
 from typing import Annotated, Any, Literal
 
 import gin
 
+from alf.config.hints import explain
 from alf.config.kinds import NonNegativeInt, PositiveInt, Text
 from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
@@ -14,6 +15,7 @@ from alf.studies.ranges import Range, check_names, check_settings
 
 
 @configurable("alf.sweep")
+@dataclasses.dataclass
 class Sweep:
     """The settings of `alf-sweep`. A wrong setting raises ConfigError.
 
@@ -34,37 +36,27 @@ class Sweep:
             defaults.
     """
 
-    def __init__(
-        self,
-        settings: dict[str, Range] | None = None,
-        num_samples: Annotated[PositiveInt | None, Role.EXECUTION] = None,
-        search: Literal["random", "optuna"] = "random",
-        seed: NonNegativeInt = 0,
-        objective: Text = "AverageReturn",
-        value: Literal["last", "best"] = "last",
-        pruner: Annotated[Text | None, Role.EXECUTION] = None,
-        pruner_interval: Annotated[PositiveInt | None, Role.EXECUTION] = None,
-        pruner_arguments: Annotated[dict[str, Any] | None, Role.EXECUTION] = None,
-    ) -> None:
-        if settings is not None:
-            check_settings("Sweep", settings)
-        if (settings is None) != (num_samples is None):
-            lacks, has = ("settings", "num_samples") if settings is None else ("num_samples", "settings")
-            raise ConfigError(f"Sweep.{lacks} is None, but Sweep.{has} is set: both, or none of them")
-        if search == "optuna" and settings is None:
+    settings: dict[str, Range] | None = None
+    num_samples: Annotated[PositiveInt | None, Role.EXECUTION] = None
+    search: Literal["random", "optuna"] = "random"
+    seed: NonNegativeInt = 0
+    objective: Text = "AverageReturn"
+    value: Literal["last", "best"] = "last"
+    pruner: Annotated[Text | None, Role.EXECUTION] = None
+    pruner_interval: Annotated[PositiveInt | None, Role.EXECUTION] = None
+    pruner_arguments: Annotated[dict[str, Any] | None, Role.EXECUTION] = None
+
+    def __post_init__(self):
+        if self.settings is not None:
+            check_settings("Sweep", self.settings)
+        for pair in (("settings", "num_samples"), ("pruner", "pruner_interval")):
+            lacks, has = sorted(pair, key=lambda name: getattr(self, name) is not None)
+            if getattr(self, lacks) is None and getattr(self, has) is not None:
+                raise ConfigError(f"Sweep.{lacks} is None, but Sweep.{has} is set: both, or none of them")
+        if self.search == "optuna" and self.settings is None:
             raise ConfigError("Sweep.search is 'optuna': set Sweep.settings, the ranges to search")
-        if (pruner is None) != (pruner_interval is None):
-            lacks, has = ("pruner", "pruner_interval") if pruner is None else ("pruner_interval", "pruner")
-            raise ConfigError(f"Sweep.{lacks} is None, but Sweep.{has} is set: both, or none of them")
-        self.settings = settings or {}
-        self.num_samples = num_samples
-        self.search = search
-        self.seed = seed
-        self.objective = objective
-        self.value = value
-        self.pruner = pruner
-        self.pruner_interval = pruner_interval
-        self.pruner_arguments = pruner_arguments or {}
+        self.settings = self.settings or {}
+        self.pruner_arguments = self.pruner_arguments or {}
 
 
 def parse_grid(texts):
@@ -83,27 +75,17 @@ def parse_grid(texts):
             raise ConfigError(f"--grid={text}: it must be NAME=[VALUE, ...]")
         names.append(name)
         check_names("--grid", names)
-        grid[name] = _parse_values(name, values)
+        flag = f"--grid={name}={values}"
+        try:
+            parsed = gin.config.parse_value(values)
+        except (SyntaxError, ValueError, tokenize.TokenError) as error:
+            raise ConfigError(f"{flag}: it cannot be read: {explain(error)}") from None
+        if not isinstance(parsed, (list, tuple)) or not parsed:
+            raise ConfigError(f"{flag}: it must be a list of one or more values, [VALUE, ...]")
+        # Gin's texts of the values, which are the same for 0.1 and 1e-1.
+        grid[name] = list(map(repr, parsed))
+        check_once(flag, grid[name])
     return grid
-
-
-def _parse_values(name, text):
-    try:
-        values = gin.config.parse_value(text)
-    except tokenize.TokenError:
-        raise ConfigError(
-            f"--grid={name}={text}: it cannot be read: a bracket or a quotation mark is not closed"
-        ) from None
-    except (SyntaxError, ValueError) as error:
-        word = re.search(r"Failed to parse token '(\w+)'", str(error))
-        first = str(error).strip().splitlines()[0].rstrip(" .")
-        first = f"{word[1]} is not a value; a text needs quotation marks, 'TEXT'" if word else first
-        raise ConfigError(f"--grid={name}={text}: it cannot be read: {first}") from None
-    if not isinstance(values, (list, tuple)) or not values:
-        raise ConfigError(f"--grid={name}={text}: it must be a list of one or more values, [VALUE, ...]")
-    texts = [repr(value) for value in values]
-    check_once(f"--grid={name}={text}", texts)
-    return texts
 
 
 def check_once(flag, values):

@@ -22,12 +22,13 @@ from alf.studies.outcome import (
     read_outcome,
     read_progress,
 )
-from alf.studies.state import StateFile, damaged
+from alf.studies.state import damaged, read_state, write_json
+from alf.studies.table import write_tables
 from alf.studies.trials import TRIALS_FILE, Trials, describe
 
 RUNS = "runs"
 _MAX_NAME = 100  # characters of a folder's name
-_WATCH_SECONDS = 1.0  # between two looks at the progress of a run
+_WATCH_SECONDS = 1.0  # between two looks at the progress of a run, which read its whole file
 
 
 class SweepRun(NamedTuple):
@@ -58,9 +59,9 @@ class SweepStudy:
         grid: dict from names of settings to lists of texts.
         make_arguments: callable (`SweepRun`) -> the arguments of Python for its process, a list of texts.
         announce: callable (text), called for each event.
-        on_change: callable (), called when a run has ended.
 
     Attributes:
+        folder: path of the sweep.
         runs: list of all `SweepRun`s so far.
         outcomes: dict from the path of a run to its `Outcome`.
         objective: name of the column that ranks the runs.
@@ -70,13 +71,14 @@ class SweepStudy:
         ConfigError: if the folder has another sweep, or the state of the sweep cannot be read.
     """
 
-    def __init__(self, folder, config, seeds, sweep, grid, make_arguments, announce, on_change):
-        self._folder, self._seeds, self._sweep = folder, seeds, sweep
-        self._make_arguments, self._announce, self._on_change = make_arguments, announce, on_change
+    def __init__(self, folder, config, seeds, sweep, grid, make_arguments, announce):
+        self.folder, self._seeds, self._sweep = folder, seeds, sweep
+        self._make_arguments, self._announce = make_arguments, announce
         self.objective = sweep.objective
-        file = StateFile(folder, SWEEP_FILE, os.path.join(RUNS, "*", "*"), ("config", "seeds"))
-        self._trials = self._open_trials(file.read(), config, grid)
-        file.write(dict(config=config, seeds=seeds))
+        state_file = os.path.join(folder, SWEEP_FILE)
+        state = read_state(state_file, os.path.join(RUNS, "*", "*"), {"config", "seeds"})
+        self._trials = self._open_trials(state, config, grid)
+        write_json(state_file, dict(config=config, seeds=seeds))
         self.count = self._trials.count * len(seeds)
         self.runs, self.outcomes = [], {}
         self._queue = collections.deque()
@@ -87,13 +89,14 @@ class SweepStudy:
     def next_run(self):
         """Returns the next `SweepRun` to start, or None."""
         while True:
-            if not self._queue:
+            # Asked for as late as possible: the search chooses a trial by the objectives of the earlier ones.
+            while not self._queue:
                 trial = self._trials.ask()
                 if trial is None:
                     return None
                 self._add_runs(trial)
-                continue
             run = self._queue.popleft()
+            # Its trial may have been pruned while the run waited for room.
             if not self._trials.is_pruned(run.trial):
                 self._announce(f"starts {run.describe()}")
                 return run
@@ -106,6 +109,7 @@ class SweepStudy:
         self._watched[run.path] = now
         if not self._trials.is_over(run.trial):
             self._report_steps(run.trial)
+        # Also if another run of the trial has reported the step that ended it.
         return self._trials.is_pruned(run.trial)
 
     def end(self, run, status, error):
@@ -119,12 +123,14 @@ class SweepStudy:
         outcome, value = read_outcome(run.path, self.objective, self._sweep.value), ""
         if outcome.objective is not None:
             value = f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
+        # The exit status counts, not `done.json`, which a run on a full disk cannot write.
         if status == 0:
             status = FINISHED
             self._announce(f"has finished {run.describe()}{value}")
         elif status is not None:
             status = FAILED
             self._announce(f"has failed {run.describe()}: {error}")
+        # The runner asked it to end: because its trial is pruned, or because a signal stops the whole sweep.
         elif self._trials.is_pruned(run.trial):
             status = PRUNED
             self._announce(f"is pruned {run.describe()}{value}")
@@ -132,56 +138,51 @@ class SweepStudy:
             status = INTERRUPTED
         self.outcomes[run.path] = outcome._replace(status=status, error=error)
         self._tell(run.trial)
-        self._on_change()
+        write_tables(self)
 
     def list_trials(self):
         """Returns a list with a pair for each trial: its settings, and the list of its `SweepRun`s."""
-        of_trial = collections.defaultdict(list)
-        for run in self.runs:
-            of_trial[run.trial].append(run)
-        return [(settings, of_trial[i]) for i, settings in enumerate(self._trials.settings)]
+        return [(settings, self._runs_of(i)) for i, settings in enumerate(self._trials.settings)]
+
+    def _runs_of(self, trial):
+        return self.runs[trial * len(self._seeds) : (trial + 1) * len(self._seeds)]
 
     def _open_trials(self, state, config, grid):
         """Returns the `Trials` of a new sweep, or of the sweep in the folder."""
-        path = os.path.join(self._folder, TRIALS_FILE)
+        path = os.path.join(self.folder, TRIALS_FILE)
         if state is None:
             # A sweep without any checkpoint may have left the file; its trials do not count.
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
-            return Trials(self._folder, self._sweep, grid)
+            return Trials(self.folder, self._sweep, grid)
         # Stricter than for a run: a setting that may change while a run goes on still changes its objective.
-        what = f"{self._folder!r} holds a sweep"
+        what = f"{self.folder!r} holds a sweep"
         check_same(what, config, state["config"], lambda role: role is not Role.EXECUTION)
         missing = [seed for seed in state["seeds"] if seed not in self._seeds]
         if missing:
+            ours, theirs = (", ".join(map(str, seeds)) for seeds in (self._seeds, missing))
             raise ConfigError(
-                f"--seeds is {_list(self._seeds)}: the sweep in {self._folder!r} also has {_list(missing)}; "
-                "name all of them, and more if you like"
+                f"--seeds is {ours}: the sweep in {self.folder!r} also has {theirs}; name all of them, and "
+                "more if you like"
             )
         if "trials" not in state and not os.path.exists(path):
             raise damaged(path, "it is missing, but there are runs")
         # Older versions kept the trials in the state file, before Optuna kept them.
         older = [trial["settings"] for trial in state.get("trials", ())]
-        trials = Trials(self._folder, self._sweep, grid)
-        try:
-            trials.check(older)
-        except ConfigError as error:
-            raise ConfigError(
-                f"{self._folder!r}: {error}; choose another root_dir, or ask for more"
-            ) from None
-        trials.take(older)
-        return trials
+        return Trials(self.folder, self._sweep, grid, older)
 
     def _add_runs(self, trial):
         """Adds the runs of a trial to `runs`, and queues the runs that are not over."""
         settings = self._trials.settings[trial]
-        folder = os.path.join(self._folder, RUNS, _name_folder(trial, settings))
-        to_do = []
+        # The number makes the name unique, even where it is cut.
+        name = f"{trial:03d}_" + re.sub(r"[^\w.,=@+-]", "_", describe(settings).replace(", ", ","))
+        folder = os.path.join(self.folder, RUNS, name[:_MAX_NAME].rstrip("_,"))
+        is_pruned, to_do = self._trials.is_pruned(trial), []
         for seed in self._seeds:
             run = SweepRun(trial, settings, seed, os.path.join(folder, f"seed={seed}"))
             run = run._replace(arguments=tuple(self._make_arguments(run)))
             outcome = read_outcome(run.path, self.objective, self._sweep.value)
-            if outcome.status != FINISHED and self._trials.is_pruned(trial):
+            if outcome.status != FINISHED and is_pruned:
                 outcome = outcome._replace(status=PRUNED)
             self.runs.append(run)
             self.outcomes[run.path] = outcome
@@ -190,13 +191,15 @@ class SweepStudy:
         if to_do and self._trials.is_over(trial):
             self._trials.begin_again(trial)
         self._queue += to_do
+        # A sweep that was killed between the end of the last run and `tell` has not told it.
         self._tell(trial)
 
     def _tell(self, trial):
         """Tells the search the mean objective of a trial, once all its runs are over."""
-        outcomes = [self.outcomes[run.path] for run in self.runs if run.trial == trial]
+        outcomes = [self.outcomes[run.path] for run in self._runs_of(trial)]
         if self._trials.is_over(trial) or not all(outcome.is_over for outcome in outcomes):
             return
+        # Steps since the last look count for later trials; this one is over and cannot be pruned any more.
         if self._sweep.pruner is not None:
             self._report_steps(trial, may_prune=False)
         values = [outcome.objective for outcome in outcomes if outcome.status == FINISHED]
@@ -205,7 +208,7 @@ class SweepStudy:
 
     def _report_steps(self, trial, may_prune=True):
         """Reports a trial to the pruner at each new step that all its runs with progress have reached."""
-        progress = [read_progress(run.path) for run in self.runs if run.trial == trial]
+        progress = [read_progress(run.path) for run in self._runs_of(trial)]
         curves = [run.curve(self.objective) for run in progress if run is not None]
         curves = [curve for curve in curves if curve is not None]
         interval = self._sweep.pruner_interval
@@ -222,13 +225,3 @@ def _value_at(curve, env_steps, value):
     """Returns the last or best value of a curve up to `env_steps`; None before its first value."""
     values = curve.values[: np.searchsorted(curve.env_steps, env_steps, side="right")]
     return (values[-1] if value == "last" else values.max()) if len(values) else None
-
-
-def _name_folder(trial, settings):
-    """Returns the name of a trial's folder: its number, which makes the name unique, and its settings."""
-    text = re.sub(r"[^\w.,=@+-]", "_", describe(settings).replace(", ", ","))
-    return f"{trial:03d}_{text}"[:_MAX_NAME].rstrip("_,")
-
-
-def _list(numbers):
-    return ", ".join(map(str, numbers))

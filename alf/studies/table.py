@@ -2,7 +2,7 @@
 """Writes the tables and the picture of a sweep."""
 
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from alf.plots.groups import find_algorithm, find_target
 from alf.plots.picture import Line, draw, save_picture
 from alf.studies.outcome import FAILED, FINISHED, PRUNED, read_progress
 from alf.studies.state import write_csv
-from alf.studies.sweep_study import SweepRun
 from alf.studies.trials import describe, shorten
 
 RUNS_FILE, TABLE_FILE, MARKDOWN_FILE, PICTURE_FILE = "runs.csv", "sweep.csv", "sweep.md", "curves.png"
@@ -33,7 +32,7 @@ class Row(NamedTuple):
     high: float | None = None
     env_steps: float | None = None  # means, at the ends of the runs
     seconds: float | None = None
-    best: SweepRun | None = None  # the run with the highest objective
+    best: Any = None  # the `SweepRun` with the highest objective
 
 
 _FIGURES = Row._fields[2:-1]
@@ -52,14 +51,20 @@ def _make_row(settings, runs, outcomes):
     judged = [(run, outcome) for run, outcome in finished if outcome.objective is not None]
     if not judged:
         return row
-    objectives, *ends = np.array([outcome[1:4] for _, outcome in judged]).T
+    objectives = np.array([outcome.objective for _, outcome in judged])
     mean, low, high = (float(x[0]) for x in mean_and_interval(objectives[:, np.newaxis]))
-    figures = mean, low, high, *(float(np.mean(x)) for x in ends), judged[np.argmax(objectives)][0]
-    return Row(*row[:5], *figures)
+    return row._replace(
+        mean=mean,
+        low=low,
+        high=high,
+        env_steps=float(np.mean([outcome.env_steps for _, outcome in judged])),
+        seconds=float(np.mean([outcome.seconds for _, outcome in judged])),
+        best=judged[np.argmax(objectives)][0],
+    )
 
 
-def write_tables(folder, study):
-    """Writes the tables of a sweep into its folder; returns the table of the trials as Markdown.
+def write_tables(study):
+    """Writes the tables of a `SweepStudy` into its folder; returns the table of the trials as Markdown.
 
     SaveError is raised if a table cannot be written.
     """
@@ -68,18 +73,18 @@ def write_tables(folder, study):
     trials = [[*names, *_FIGURES], *([*row.settings.values(), *row[2:-1]] for row in rows)]
     runs = [[*names, *_RUN_COLUMNS]]
     for run in study.runs:
-        figures = {"seed": run.seed, "folder": os.path.relpath(run.path, folder)}
+        figures = {"seed": run.seed, "folder": os.path.relpath(run.path, study.folder)}
         figures |= study.outcomes[run.path]._asdict()
         runs.append([*run.settings.values(), *(figures[name] for name in _RUN_COLUMNS)])
     # Everything is made before the first file is written, so that the files belong together.
-    text = format_markdown(rows, study.outcomes, study.objective)
-    write_csv(os.path.join(folder, RUNS_FILE), runs)
-    write_csv(os.path.join(folder, TABLE_FILE), trials)
-    write_file(os.path.join(folder, MARKDOWN_FILE), text)
+    text = _format_markdown(rows, study.outcomes, study.objective)
+    write_csv(os.path.join(study.folder, RUNS_FILE), runs)
+    write_csv(os.path.join(study.folder, TABLE_FILE), trials)
+    write_file(os.path.join(study.folder, MARKDOWN_FILE), text)
     return text
 
 
-def format_markdown(rows, outcomes, objective):
+def _format_markdown(rows, outcomes, objective):
     """Returns a Markdown table with a line for each trial, and below it a line for each failed run."""
     names = list(rows[0].settings) if rows else []
     lines = [[*names, "runs", "failed", objective, "95 % interval", "env steps", "seconds"]]
@@ -99,8 +104,8 @@ def format_markdown(rows, outcomes, objective):
     return text
 
 
-def draw_curves(folder, study):
-    """Draws the learning curves of the best trials into the folder; returns their number.
+def draw_curves(study):
+    """Draws the learning curves of the best trials into the study's folder; returns their number.
 
     The seeds of a trial are one curve. If the number is 0, there is no picture. SaveError is raised if the
     picture cannot be written.
@@ -118,7 +123,7 @@ def draw_curves(folder, study):
     count = len(study.list_trials())
     title = f"the best {len(lines)} of {count}" if count > len(lines) == _MAX_LINES else ""
     figure = draw(lines, study.objective, find_target(settings, study.objective), title)
-    save_picture(figure, os.path.join(folder, PICTURE_FILE))
+    save_picture(figure, os.path.join(study.folder, PICTURE_FILE))
     return len(lines)
 
 

@@ -34,46 +34,31 @@ class Trials:
         folder: path of the sweep.
         sweep: `Sweep`.
         grid: dict from names of settings to lists of texts.
+        older: list of the settings of all trials, for a sweep that was begun without this file.
 
     Attributes:
         settings: list of the settings of each trial so far.
         count: int, the number of trials that the sweep will have.
 
     Raises:
-        ConfigError: if the file cannot be read.
+        ConfigError: if the file cannot be read, or a trial was begun for which the search does not ask.
     """
 
-    def __init__(self, folder, sweep, grid):
+    def __init__(self, folder, sweep, grid, older=()):
         self._optuna = import_optuna()
         self._sweep, self._grid = sweep, grid
         self._planned = None if sweep.search == "optuna" else plan_trials(sweep, grid)
         self.count = sweep.num_samples if self._planned is None else len(self._planned)
         self._path = os.path.join(folder, TRIALS_FILE)
-        self.settings, self._newest = [], []  # `_newest`: the newest Optuna trial of each trial
+        self.settings, self._numbers = [], []  # `_numbers`: the number of the newest Optuna trial of each
         with self._saving():
             self._study = self._open()
             self._read()
-
-    def check(self, older):
-        """Raises ConfigError if the file or `older` has trials that the search does not ask for.
-
-        Trials come from files and become gin bindings, which may import modules, so they are not trusted.
-        """
-        known = [*self.settings, *older[len(self.settings) :]]
-        if self._planned is None and len(known) > self.count:
-            raise ConfigError(f"Sweep.num_samples is {self.count}: the sweep there has tried {len(known)}")
-        for settings in known:
-            if self._planned is None and not self._could_draw(settings):
-                raise ConfigError(f"the sweep there has tried {settings}, which Sweep.settings cannot draw")
-            if self._planned is not None and settings not in self._planned:
-                raise ConfigError(
-                    f"the sweep there has tried {describe(settings)}, which is not asked for now"
-                )
-
-    def take(self, older):
-        """Begins the trials of an older sweep, which was begun without this file."""
-        with self._saving():
-            for settings in older[len(self.settings) :]:
+            # A process that was killed may have begun only some of the older trials.
+            missing = older[len(self.settings) :]
+            if wrong := self._find_wrong([*self.settings, *missing]):
+                raise ConfigError(f"{folder!r}: {wrong}; choose another root_dir, or ask for more")
+            for settings in missing:
                 self._add(settings)
 
     def ask(self):
@@ -86,43 +71,48 @@ class Trials:
 
     def is_pruned(self, index):
         """Whether a trial was pruned, so that its runs must not go on."""
-        return self._newest[index].state.name == "PRUNED"
+        return self._trial(index).state.name == "PRUNED"
 
     def is_over(self, index):
         """Whether a trial has ended in any way."""
-        return self._newest[index].state.is_finished()
+        return self._trial(index).state.is_finished()
 
     def last_step(self, index):
         """Returns the step of the last `report`; 0 before the first one."""
-        return self._newest[index].last_step or 0
+        return self._trial(index).last_step or 0
 
     def begin_again(self, index):
         """Begins a trial anew that has ended."""
         with self._saving():
-            old = self._newest[index]
-            self._newest[index] = self._create(old.params, old.distributions, old.user_attrs)
+            old = self._trial(index)
+            self._numbers[index] = self._create(old.params, old.distributions, old.user_attrs)
 
     def report(self, index, step, value, may_prune):
         """Takes an intermediate value, a float, at a step, an int; returns whether it ends the trial."""
         with self._saving():
             # Optuna has no other way to go on with a trial that an earlier process has begun.
-            trial = self._optuna.trial.Trial(self._study, self._newest[index]._trial_id)
+            trial = self._optuna.trial.Trial(self._study, self._trial(index)._trial_id)
             trial.report(value, step)
-            state = self._optuna.trial.TrialState.PRUNED if may_prune and trial.should_prune() else None
-            if state is not None:
-                self._study.tell(trial, state=state)
-            self._update(index)
-        return state is not None
+            is_bad = may_prune and trial.should_prune()
+            if is_bad:
+                self._study.tell(trial, state=self._optuna.trial.TrialState.PRUNED)
+        return is_bad
 
     def tell(self, index, objective):
         """Ends a trial with its objective, a float, or with None if one of its runs has failed."""
         with self._saving():
             state = self._optuna.trial.TrialState.FAIL if objective is None else None
-            self._study.tell(self._newest[index].number, objective, state)
-            self._update(index)
+            self._study.tell(self._numbers[index], objective, state)
 
     def _open(self):
-        _mend(self._path)
+        # Nobody else writes to the file now, because the folder is locked. A sweep that was killed may have
+        # left the lock of the file, for which Optuna would wait 30 s; and a broken last line, to which the
+        # next line would be added, so that nobody could read the file any more.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(f"{self._path}.lock")
+        # Each line ends with a line end: everything behind the last one is broken.
+        with contextlib.suppress(FileNotFoundError), open(self._path, "r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
         journal = self._optuna.storages.journal
         try:
             return self._optuna.create_study(
@@ -141,11 +131,25 @@ class Trials:
             if index is None:  # `_ask_sampler` was killed before it wrote the attributes.
                 if not trial.state.is_finished():
                     self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
-            elif index < len(self.settings):
-                self._newest[index] = trial
+            elif index < len(self.settings):  # It was begun again: only the newest Optuna trial counts.
+                self._numbers[index] = trial.number
             else:
                 self.settings.append(settings)
-                self._newest.append(trial)
+                self._numbers.append(trial.number)
+
+    def _find_wrong(self, known):
+        """Returns a text about the first trial that the search does not ask for; None if it asks for all.
+
+        Trials come from files and become gin bindings, which may import modules, so they are not trusted.
+        """
+        if self._planned is None and len(known) > self.count:
+            return f"Sweep.num_samples is {self.count}: the sweep there has tried {len(known)}"
+        for settings in known:
+            if self._planned is None and not self._could_draw(settings):
+                return f"the sweep there has tried {settings}, which Sweep.settings cannot draw"
+            if self._planned is not None and settings not in self._planned:
+                return f"the sweep there has tried {describe(settings)}, which is not asked for now"
+        return None
 
     def _could_draw(self, settings):
         """Whether settings have the names of the ranges, and texts that stand for values."""
@@ -170,15 +174,16 @@ class Trials:
                 params[param], distributions[param] = _to_param(values, text), make_distribution(values)
         self.settings.append(settings)
         attributes = {"settings": settings, "trial": len(self.settings) - 1}
-        self._newest.append(self._create(params, distributions, attributes))
+        self._numbers.append(self._create(params, distributions, attributes))
         return len(self.settings) - 1
 
     def _create(self, params, distributions, attributes):
-        """Writes a running trial in one step, so that a kill leaves no part of it; returns Optuna's trial."""
+        """Writes a running trial in one step, so that a kill leaves no part of it; returns its number."""
         state = self._optuna.trial.TrialState.RUNNING
         trial = dict(params=params, distributions=distributions, user_attrs=attributes)
         self._study.add_trial(self._optuna.trial.create_trial(state=state, **trial))
-        return self._study.get_trials(deepcopy=False)[-1]
+        # The last one is the new one, because nobody else writes to the locked folder.
+        return len(self._study.get_trials(deepcopy=False)) - 1
 
     def _ask_sampler(self):
         index, ranges = len(self.settings), self._sweep.settings
@@ -193,13 +198,12 @@ class Trials:
         trial.set_user_attr("settings", settings)
         trial.set_user_attr("trial", index)  # Last: `_read` counts only trials with this attribute.
         self.settings.append(settings)
-        self._newest.append(None)
-        self._update(index, trial.number)
+        self._numbers.append(trial.number)
         return index
 
-    def _update(self, index, number=None):
-        number = self._newest[index].number if number is None else number
-        self._newest[index] = self._study.get_trials(deepcopy=False)[number]
+    def _trial(self, index):
+        """Returns Optuna's newest trial of a trial, as the file has it now. It is not to be changed."""
+        return self._study.get_trials(deepcopy=False)[self._numbers[index]]
 
     @contextlib.contextmanager
     def _saving(self):
@@ -277,19 +281,6 @@ def import_optuna():
     optuna = import_extra("optuna", "sweep")
     optuna.logging.set_verbosity(logging.WARNING)
     return optuna
-
-
-def _mend(path):
-    """Removes a broken last line and the lock of a sweep that was killed.
-
-    Otherwise the next line would be added to the broken one, and nobody could read the file any more; and
-    Optuna would wait 30 s for the lock. Nobody else writes to the file now, because the folder is locked.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        os.remove(f"{path}.lock")
-    # Each line ends with a line end: everything behind the last one is broken.
-    with contextlib.suppress(FileNotFoundError), open(path, "r+b") as file:
-        file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def describe(settings):

@@ -39,6 +39,7 @@ def make_bindings(settings, ranges):
             continue
         scope = name.rpartition("/")[0]  # the scope that the user has chosen
         if not name.endswith("Tunable.value"):
+            # A scope for each setting: without one, all of them would share the bindings of `Tunable`.
             scope = re.sub(r"\W", "_", name)
             lines.append(f"{name} = @{scope}/Tunable()")
         tunable = f"{scope}/Tunable" if scope else "Tunable"

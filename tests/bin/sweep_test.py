@@ -242,7 +242,7 @@ WRONG = {
     "a reference": (dict(grid=["Net.x=[@Nothing]"]), "--grid=Net.x=.@Nothing.: it cannot be read"),
     "a word": (
         dict(grid=["Experiment.exp_replayer=[uniform]"]),
-        r"--grid=Experiment.exp_replayer=\[uniform\]: .* uniform is not a value; a text needs quotation",
+        r"--grid=Experiment.exp_replayer=\[uniform\]: .* a text needs quotation marks: write \"uniform\"",
     ),
     "a bracket": (
         dict(grid=["Adam.learning_rate=[0.1"]),

@@ -1,15 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A member in a thread of this process, to which a test gives orders as a study does."""
 
-import json
 import os
 import threading
 import time
 
-from alf.core.files import write_file
 from alf.studies.member import Member
-from alf.studies.population_study import ORDER_FILE, REPORT_FILE, read_json
-from alf.studies.tunables import is_tunable, make_bindings
+from alf.studies.population_settings import Population
+from alf.studies.population_study import REPORT_FILE, write_order
+from alf.studies.state import read_json
 
 SECONDS = 300.0
 
@@ -32,8 +31,7 @@ class Followed:
         with open(self._gin_file, "w", encoding="utf-8") as file:
             lines = {line.partition(" = ")[0]: line for line in config.splitlines()}  # the last one counts
             file.write("\n".join(lines.values()))
-        self._rest = dict(interval=interval, objective=objective, seed=[7, index])
-        self._ranges = ranges
+        self._population, self._seed = Population(ranges, interval, objective), [7, index]
         self._turn = time.time_ns()
         self.member = self._thread = self._error = self.has_ended = None
 
@@ -44,12 +42,7 @@ class Followed:
     def give(self, order):
         """Gives an order, a dict of `number`, `settings` and `parent`, which begins a turn."""
         self._turn += 1
-        settings = order["settings"]
-        tunables = {name: x for name, x in settings.items() if is_tunable(name, self._ranges[name])}
-        given = dict(turn=self._turn, number=order["number"], parent=order["parent"], tunables=tunables)
-        given["graph"] = {name: x for name, x in settings.items() if name not in tunables}
-        given["bindings"] = make_bindings(settings, self._ranges)
-        write_file(os.path.join(self.root_dir, ORDER_FILE), json.dumps(given | self._rest))
+        write_order(self.root_dir, self._turn, order, self._population, self._seed)
 
     def follow(self, order):
         """Gives an order, waits for the end of the interval, and returns the report."""

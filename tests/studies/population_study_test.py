@@ -34,7 +34,7 @@ def make_study(
 ):
     announce = (lambda text: None) if lines is None else lines.append
     population = population or make_population(**replacement)
-    rest = config or {"a.b": "1"}, "config.gin", takes_turns, announce, lambda: None
+    rest = config or {"a.b": "1"}, "config.gin", takes_turns, announce
     return PopulationStudy(str(folder), population, num_members, *rest)
 
 

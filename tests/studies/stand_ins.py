@@ -110,6 +110,5 @@ def make_sweep_study(
     folder, grid, seeds=(0, 1), config=None, make_arguments=lambda run: [], announce=print, **settings
 ):
     """A `SweepStudy`; `settings` are those of `Sweep`."""
-    changes = settings.pop("on_change", lambda: None)
-    rest = list(seeds), Sweep(**settings), grid, make_arguments, announce, changes
+    rest = list(seeds), Sweep(**settings), grid, make_arguments, announce
     return SweepStudy(str(folder), {"a.b": "0"} if config is None else config, *rest)

@@ -190,6 +190,8 @@ def test_a_trial_that_goes_on_after_its_end_is_another_one_for_optuna(tmp_path):
     assert [(run.trial, run.seed) for run in runs] == [(0, 2), (1, 1), (1, 2)] and study.next_run() is None
     for value, run in enumerate(runs):
         finish(run, value)
+    study.end(runs[0], 0, "")
+    assert list_states(tmp_path)[2:] == [("COMPLETE", 2.0), ("RUNNING", None)]
     make_sweep_study(tmp_path, **change(seeds=(1, 2)))
     assert list_states(tmp_path)[2:] == [("COMPLETE", 2.0), ("COMPLETE", 1.5)]
     assert len(list_states(tmp_path)) == 4

@@ -62,7 +62,7 @@ def test_the_best_value_of_each_run(tmp_path):
 
 def test_the_tables(tmp_path):
     study = make_study(tmp_path)
-    text = table.write_tables(str(tmp_path), study)
+    text = table.write_tables(study)
     assert (tmp_path / "sweep.md").read_text() == text
     assert text == (
         "| Adam.learning_rate | Net.layers | runs | failed | AverageReturn | 95 % interval | env steps "
@@ -103,7 +103,7 @@ def test_the_picture_has_a_curve_for_each_trial_and_the_target(tmp_path, monkeyp
 
     draw = table.draw
     monkeypatch.setattr(table, "draw", note)
-    assert table.draw_curves(str(tmp_path), make_study(tmp_path)) == 2
+    assert table.draw_curves(make_study(tmp_path)) == 2
     ((lines, metric, target, title),) = drawn
     assert [(line.label, line.algorithm, len(line.curves)) for line in lines] == [
         ("Adam.learning_rate=0.0001234, Net.layers=(16,)", "PPO", 1),
@@ -119,7 +119,7 @@ def test_the_picture_of_many_trials_has_the_best_ones(tmp_path, monkeypatch):
     monkeypatch.setattr(table, "save_picture", lambda *arguments: None)
     grid = {"a.b": [str(i) for i in range(12)]}
     study = make_study(tmp_path, grid, returns=[[(float(i), 0.0)] * 2 for i in range(12)])
-    assert table.draw_curves(str(tmp_path), study) == 10
+    assert table.draw_curves(study) == 10
     assert [line.label for line in drawn[0][0]] == [f"a.b={i}" for i in range(11, 1, -1)]
     assert drawn[0][3] == "the best 10 of 12"
 
@@ -128,7 +128,7 @@ def test_pruned_trials_come_last(tmp_path):
     study = make_study(tmp_path, returns=[[(3.0, 9.0), (5.0, 6.0)], [(9.0, 9.0), None], [None, None]])
     (run,) = [run for run in study.runs if run.trial == 1 and run.seed == 1]
     study.outcomes[run.path] = study.outcomes[run.path]._replace(status="pruned", error="")
-    lines = table.write_tables(str(tmp_path), study).splitlines()[2:5]
+    lines = table.write_tables(study).splitlines()[2:5]
     assert [line.split(" | ")[1:4] for line in lines] == [
         ["(8,)", "2 of 2", "0"],
         ["(32,)", "0 of 2", "2"],
@@ -140,7 +140,7 @@ def test_pruned_trials_come_last(tmp_path):
 
 def test_there_is_no_picture_of_nothing(tmp_path):
     study = make_study(tmp_path, returns=[[None, None]] * 3)
-    assert table.draw_curves(str(tmp_path), study) == 0 and not (tmp_path / "curves.png").exists()
+    assert table.draw_curves(study) == 0 and not (tmp_path / "curves.png").exists()
 
 
 def test_seeds_alone_are_one_curve_with_the_name_of_the_algorithm(tmp_path, monkeypatch):
@@ -148,15 +148,14 @@ def test_seeds_alone_are_one_curve_with_the_name_of_the_algorithm(tmp_path, monk
     monkeypatch.setattr(table, "draw", lambda *arguments: drawn.append(arguments))
     monkeypatch.setattr(table, "save_picture", lambda *arguments: None)
     study = make_study(tmp_path, {}, returns=RETURNS[:1])
-    assert table.draw_curves(str(tmp_path), study) == 1
+    assert table.draw_curves(study) == 1
     assert [(line.label, len(line.curves)) for line in drawn[0][0]] == [("PPO", 2)]
-    assert (
-        table.write_tables(str(tmp_path), study).splitlines()[2] == "| 2 of 2 | 0 | 4 | 3 to 5 | 200 | 4.0 |"
-    )
+    assert table.write_tables(study).splitlines()[2] == "| 2 of 2 | 0 | 4 | 3 to 5 | 200 | 4.0 |"
 
 
 def test_a_table_that_cannot_be_written_is_one_line(tmp_path):
     study = make_study(tmp_path)
+    (tmp_path / "sweep.csv").unlink()
     (tmp_path / "sweep.csv").mkdir()
     with pytest.raises(SaveError, match="sweep.csv cannot be written: Is a directory"):
-        table.write_tables(str(tmp_path), study)
+        table.write_tables(study)
