@@ -242,6 +242,8 @@ class AsyncOffPolicyDriver(Driver):
         raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
     def _wake(self):
+        # Other waits end by themselves: a start delay when the coordinator stops, a wait for collectors after
+        # half a second.
         self._tf_queues.close()
 
     def _count_due_batches(self):
@@ -311,6 +313,7 @@ class AsyncOffPolicyDriver(Driver):
             unroll = tf.nest.map_structure(lambda x: x[index], unrolls)
             return index + 1, waits + self._hand_over(unroll)
 
+        # One iteration at a time: the unrolls of an environment must enter the queues in the order of time.
         num_unrolls, start = tf.shape(leaves[0])[0], (0, tf.zeros(2, tf.float64))
         return tf.while_loop(lambda i, _: i < num_unrolls, hand_over, start, parallel_iterations=1)[1]
 

@@ -46,6 +46,8 @@ class Collector:
             learn_queue_cap=num_unrolls,
             max_waiting_batches=1,
             max_unroll_length=None,
+            # The copy lets `set_weights` write while actors act; `sample` copies if the counter of updates,
+            # one of the variables that come with the weights, has grown.
             parameter_update_period=1,
         )
         learner = RemoteLearner(policy, any(getattr(env, "info_keys", ()) for env in envs))

@@ -90,6 +90,7 @@ class CollectorThread(DriverThread):
 
     def work(self):
         if self._orders is not None:
+            # `collect` publishes new weights before it orders, so the answers come from these weights.
             self._orders.dequeue()
             self._clock.lap(HAND_OVER, times=0)
             self._request_all()

@@ -40,8 +40,7 @@ class Driver(abc.ABC):
         learner: `Learner` or `LearnerGroup` that observes the experience; also an attribute.
         unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
             fraction F: T is 1, and the calls of `collect` take F unrolls of each environment on average,
-                exactly.
-            With 2.5 they take two and three in turn; with 0.5 every second call takes one.
+            exactly. With 2.5 they take two and three in turn; with 0.5 every second call takes one.
         settings: `DriverSettings`; None takes the defaults.
         monitoring: `Monitoring`; None takes the defaults.
         overwrite_policy_output: whether the environments replace the actions of the policy, by actions of a

@@ -45,6 +45,7 @@ class EnvThread(DriverThread):
             # `times=0`: the wait belongs to the hand-over of the unroll before, which is counted already.
             self._orders.dequeue()
             self._clock.lap(HAND_OVER, times=0)
+        # The last frame stays with this thread. It is row 0 of the next unroll, so unrolls overlap in a row.
         self._frame, waits = self._unroller.run(self._unroll, self._env_index, self._frame)
         lap_hand_over(self._clock, waits)
 

@@ -111,6 +111,7 @@ class EpisodeMetric(Metric):
         return list(self._values)
 
     def set_state(self, state: Any) -> None:
+        # In place: several metrics share this deque, and `EpisodeStatistics` appends to it.
         self._values.clear()
         self._values.extend(state)
 
@@ -212,6 +213,8 @@ class EpisodeStatistics:
             here = sums.take(oldest, axis=1)
             here[self._discounted] *= self._discount ** before[self._length]
             sums[:, oldest] = before + here
+        # Of the last step of each column. If that ended the episode, the next row 0 is a FIRST step, and
+        # these sums are dropped.
         self._sums[key] = sums.take(number[length - 1 :: length], axis=1)
         (ends,) = (record.step_type.ravel() == LAST).nonzero()  # in the order of time
         if len(ends):

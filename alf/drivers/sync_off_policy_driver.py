@@ -149,6 +149,8 @@ class Handover:
     """
 
     def __init__(self):
+        # Without a bound: the caller puts an order only after it took the last outcome, so neither grows, and
+        # `close`, which may run in any thread, never waits for a place.
         self.orders = queue.SimpleQueue()
         self.outcomes = queue.SimpleQueue()
 

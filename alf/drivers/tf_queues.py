@@ -64,6 +64,7 @@ class TFQueues:
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
         self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll, "learn_queue")
         self.log_queue = NestFIFOQueue(log_queue_capacity, record, "log_queue")
+        # One place is enough here, too: the learner orders again only when it has the whole batch.
         self.unroll_orders: Any = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
         self.collector_orders = NestFIFOQueue(1, order, "collector_orders")
         self.env_turn = Semaphore(1, "env_turn")

@@ -89,9 +89,8 @@ class DriverThreads:
         self._stepping = [None] * len(envs)  # for each environment the thread that steps it
         self._waiting_since = None  # the start of the present wait of `collect`, seconds of `time.monotonic`
         self._started = self._stopped = False
-        self._raised = (
-            None  # the error of a thread, once `collect` has raised it: `stop` does not raise it again
-        )
+        # The error of a thread, once `collect` has raised it: `stop` does not raise it again.
+        self._raised = None
 
     @property
     def has_started(self):
@@ -160,6 +159,7 @@ class DriverThreads:
         """Ends all threads and closes the environments, as `Driver.stop` describes."""
         if self._stopped:
             return
+        # Set before anything can fail: a second `stop` must not close the environments again.
         self._stopped = True
         self.interrupt()
         complaint = self._join_and_close()
@@ -231,6 +231,7 @@ class EnvCloser(threading.Thread):
     def run(self):
         if self._thread is not None:
             self._thread.join()
+        # `complain`, in another thread, tells by this whether the step or the close does not return.
         self._thread = None
         try:
             self._env.close()
@@ -251,6 +252,7 @@ class EnvCloser(threading.Thread):
 
 def join_all(threads, timeout):
     """Waits until all threads have ended, but not longer than `timeout` seconds."""
+    # One deadline for all: a time-out for each thread would add up when several hang.
     deadline = time.monotonic() + timeout
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -299,6 +301,7 @@ class StallWatch(threading.Thread):
     def _find(self, now, warned_at):
         """Describes a call or wait that is too long; None without one, or soon after the last warning."""
         latest = now - self._timeout
+        # Each entry is read once: its thread may set it to None between a look and a second one.
         calls = [(call, i) for i, call in enumerate(self._calls) if call is not None]
         calls.sort(key=lambda call: call[0][1])
         descriptions = [

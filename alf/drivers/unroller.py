@@ -88,6 +88,8 @@ class EnvUnroller:
         self._calls_of_graphs = []
         self._closed = False
         self._floats = []  # (name, shape) of the arrays in the message of `_check_finite`, in order
+        # A call writes its entry before TensorFlow raises in `run`, which reads it. One thread steps each
+        # environment, so this needs no lock.
         self._errors = {}  # env_index -> the exception that its environment raised
         self._has_owner = bool(specs.policies)
         self._observation_spec = add_leading_dims(self._split(specs.observation)[0], specs.batch_size)
@@ -274,6 +276,7 @@ class EnvUnroller:
                 unroller._errors[int(env_index)] = error = contain(error, name)
                 raise error
             finally:
+                # From now on `stop` may close the environment at once, in another thread.
                 unroller.calls[env_index] = None
                 clock.lap(STEP, times=times)
 

@@ -204,7 +204,8 @@ class _Inbox:
     """
 
     def __init__(self, group):
-        # Here and not in the group, which is a `tf.Module` and would track the tensors.
+        # The group does not hold these attributes itself: it is a `tf.Module` and would track the variables,
+        # so checkpoints would hold them.
         self.summaries = {}
         self._policy, self._learners, self._shapes = group.policy, group.learners, group.shapes
         self._batches = []  # pairs of a name and an `Experience`, in the order in which they were complete

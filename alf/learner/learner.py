@@ -112,7 +112,7 @@ class Learner(tf.Module):
         self._device = device
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
-        # Here, because a replayer is not a `tf.Module`, and checkpoints must find the variables.
+        # The learner holds them: a replayer is not a `tf.Module`, and checkpoints must find the variables.
         self._tunables = self.replayer.list_tunables()
         self.needs_fresh_experience = self._training.needs_fresh_experience
         self._update = Update(

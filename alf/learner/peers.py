@@ -172,8 +172,10 @@ class Peers:
             return
         # A timeout of TensorFlow's own would leave a thread behind, of each exchange, until it is over.
         reason = f"it waited for Peers.timeout = {self._timeout:g} s"
-        # A timer of Python works here, because an exchange waits without the GIL.
+        # A timer of Python can fire during an exchange, which waits without the GIL, unlike the connection in
+        # `make_multi_worker_strategy`.
         timer = threading.Timer(self._timeout, abort_exchanges, [reason])
+        # A process that ends meanwhile must not wait for the timer.
         timer.daemon = True
         timer.start()
         try:

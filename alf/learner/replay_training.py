@@ -98,8 +98,7 @@ class ReplayTraining:
         Returns:
             the mean of the summaries of the updates, with `replay_ratio`, the updates for each environment
             step after the initial ones so far; empty if no update was made. And (), where `UnrollTraining`
-            returns
-            its batch: updates from a buffer have different batches.
+            returns its batch: updates from a buffer have different batches.
         """
         # No source: new experience may have filled the buffer, so the next call of `train_from_replay`
         # chooses anew.

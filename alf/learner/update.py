@@ -85,6 +85,7 @@ class Update:
             batch = self.policy.data_transformer.reward_weighting.transform(batch)
         # Row t with the step to row t + 1 is a transition, unless row t + 1 begins an episode.
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
+        # Actors read the version before the weights, so this is never less than the true lag.
         lag = self.progress.updates - batch.policy_version[:-1]
         shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
         reductions = {"min": tf.reduce_min, "mean": tf.reduce_mean, "max": tf.reduce_max}
@@ -132,7 +133,8 @@ class Update:
 
     def loss_and_gradients(self, batch):
         """Returns the results of `train_step` and `calc_loss`, and a dict of the gradients by group."""
-        # One pass for all groups: the gradient of shared layers is computed once.
+        # One backward pass for all groups: the gradient of shared layers is computed once. The tape begins
+        # after `prepare`, so no gradient flows into preprocessing, such as advantages.
         with tf.GradientTape() as tape:
             train_info = self.algorithm.train_step(batch, batch.state)
             loss_info = self.algorithm.calc_loss(batch, train_info)
