@@ -44,7 +44,10 @@ def list_numbers(folder, ending=COMPLETE):
 
 
 def list_finished(folder):
-    """Lists the numbers, ascending, of the checkpoints that were not cut off or set aside; some may be damaged."""
+    """Lists the numbers, ascending, of the checkpoints that were not cut off or set aside.
+
+    Some may be damaged.
+    """
     unmarked = {*list_numbers(folder, ".index")} - {*list_numbers(folder, PARTIAL)}
     return sorted({*list_numbers(folder)} | unmarked - {*list_numbers(folder, DIVERGED)})
 

@@ -286,7 +286,9 @@ def test_weights_without_their_complete_files_are_refused_and_stay(tmp_path, two
         if not re.search(r"\.(index|data-.*)$", name):
             os.remove(folder / name)
     before = sorted(os.listdir(folder))
-    missing = "no checkpoint is whole: .*ckpt-2 is damaged: ckpt-2.complete is missing, copy it, too; .*ckpt-1 is"
+    missing = (
+        "no checkpoint is whole: .*ckpt-2 is damaged: ckpt-2.complete is missing, copy it, too; .*ckpt-1 is"
+    )
     with pytest.raises(ConfigError, match=missing):
         Checkpointer(str(folder), other).restore()
     assert sorted(os.listdir(folder)) == before
