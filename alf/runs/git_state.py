@@ -44,14 +44,9 @@ def read_git_state(folders, max_bytes=_MAX_BYTES):
         if found is None or found.count(b"\n") != 2:
             continue
         root, commit = os.fsdecode(found).splitlines()
-        no_programs = (
-            "--no-ext-diff",
-            "--no-textconv",
-            "--ignore-submodules=dirty",
-        )  # which have programs, too
-        diff = read_git(
-            root, "diff", *no_programs, "--no-color", "HEAD", size=max_bytes, config=_find_filters(root)
-        )
+        # Submodules have a configuration of their own, so git does not look into them.
+        options = ["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--no-color"]
+        diff = read_git(root, "diff", *options, "HEAD", size=max_bytes, config=_find_filters(root))
         return None if diff is None else GitState(root, commit, diff)
     return None
 
@@ -61,15 +56,10 @@ def _find_filters(root):
 
     Filters of the user's configuration, for example of git-lfs, stay.
     """
-    listed = (
-        read_git(root, "config", "-z", "--show-scope", "--name-only", "--get-regexp", r"^filter\.") or b""
-    )
-    fields = listed.split(b"\0")
-    own = [
-        os.fsdecode(name)
-        for scope, name in zip(fields[::2], fields[1::2])
-        if scope in (b"local", b"worktree")
-    ]
+    arguments = "-z", "--show-scope", "--name-only", "--get-regexp", r"^filter\."
+    fields = (read_git(root, "config", *arguments) or b"").split(b"\0")
+    pairs = zip(fields[::2], fields[1::2])
+    own = [os.fsdecode(name) for scope, name in pairs if scope in (b"local", b"worktree")]
     return {name: "false" if name.endswith(".required") else "" for name in own}
 
 
@@ -82,11 +72,10 @@ def read_git(folder, *arguments, size=1 << 16, config=None):
     # Without optional locks it writes nothing in the repository.
     command = ["git", "--no-optional-locks", "-C", folder, *arguments]
     # By the environment, because a name in `-c NAME=VALUE` cannot have a "=", as the name of a filter may.
-    settings, first = (
-        {"core.fsmonitor": "false", **(config or {})},
-        int(os.environ.get("GIT_CONFIG_COUNT") or 0),
-    )
-    env = {"GIT_CONFIG_COUNT": str(first + len(settings)), "GIT_ALLOW_PROTOCOL": "none"}  # fetches no objects
+    settings = {"core.fsmonitor": "false", **(config or {})}
+    first = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    # Without protocols it fetches no objects that a partial clone lacks.
+    env = {"GIT_CONFIG_COUNT": str(first + len(settings)), "GIT_ALLOW_PROTOCOL": "none"}
     for i, (name, value) in enumerate(settings.items(), first):
         env |= {f"GIT_CONFIG_KEY_{i}": name, f"GIT_CONFIG_VALUE_{i}": value}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}

@@ -352,9 +352,7 @@ def test_the_state_of_the_users_repository_is_saved(tmp_path, own_code, git):
     assert write_config(tmp_path, save_git_state=False) == (None, None)
 
 
-def test_the_first_folder_in_a_repository_counts_but_not_the_current_one(
-    tmp_path, own_code, git, monkeypatch
-):
+def test_the_first_folder_in_a_repository_counts(tmp_path, own_code, git, monkeypatch):
     git("init", "-q")
     git("add", ".")
     git("commit", "-q", "-m", "one")
