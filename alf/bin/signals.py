@@ -6,6 +6,13 @@ import os
 import signal
 import sys
 import threading
+import time
+
+_REPEAT_SECONDS = (
+    1.0  # in which more signals mean the same: an impatient user, or a wrapper that forwards them
+)
+_JOIN_SECONDS = 1.0  # for the thread, whose callback may still run
+_forks: list = []  # for each active `on_signal` the function that a forked child calls
 
 
 def end_at_interrupts():
@@ -29,38 +36,65 @@ def on_signal(signums, callback):
     """Calls `callback(signum)` in a separate thread when the first of the signals `signums` arrives.
 
     Python runs signal handlers between two instructions of the main thread, which may wait for a queue for a
-    long time. But the interpreter's C handler writes to a file descriptor at once, and a thread reads it. A
-    second signal goes to the handler that was installed before.
+    long time. But the interpreter's C handler writes to a file descriptor at once, and a thread reads it.
+    Further signals within a second have no effect. Later ones go to the handlers that were installed before.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)  # `set_wakeup_fd` needs it: a signal handler must not wait.
     previous = {signum: signal.getsignal(signum) for signum in signums}
+    first = None  # when this handled the first signal
 
-    def restore(*_):
-        """Installs the handlers from before. As a handler it does only that: the thread calls `callback`."""
+    def handle(signum, _):
+        nonlocal first
+        if first is None:
+            first = time.monotonic()  # the thread calls `callback`
+        elif time.monotonic() - first >= _REPEAT_SECONDS:
+            restore()
+            os.kill(os.getpid(), signum)
+
+    def restore():
         for signum, handler in previous.items():
             signal.signal(signum, handler)
 
     def watch():
-        # Python writes the number of every signal that it handles, also of others than `signums`.
-        while received := os.read(reader, 1):
-            if received[0] in previous:
-                callback(received[0])
+        # Python writes the number of every signal that it handles, also of others than `signums`. 0 is none.
+        while signum := os.read(reader, 1)[0]:
+            if signum in previous:
+                callback(signum)
                 return
 
+    def forget():
+        # A forked child would write its own signals into the pipe, as if they were for this process.
+        signal.set_wakeup_fd(-1)
+        restore()
+
     for signum in signums:
-        signal.signal(signum, restore)
+        signal.signal(signum, handle)
     old_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     thread = threading.Thread(target=watch, name="SignalThread", daemon=True)
     thread.start()
+    _forks.append(forget)
     try:
         yield
     finally:
+        _forks.remove(forget)
         signal.set_wakeup_fd(old_fd)
         restore()
-        os.close(writer)  # This ends the thread: `os.read` returns nothing.
-        thread.join()
-        os.close(reader)
+        # This ends the thread. To close the pipe would not: a process that an environment forks holds it.
+        with contextlib.suppress(BlockingIOError):  # full of signals, so the thread is past its last read
+            os.write(writer, b"\0")
+        thread.join(_JOIN_SECONDS)
+        os.close(writer)
+        if not thread.is_alive():  # it would otherwise read from whatever is opened next
+            os.close(reader)
+
+
+def _forget_in_child():
+    for forget in _forks:
+        forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def list_hangups():

@@ -2,8 +2,11 @@
 """The files of checkpoints. Checkpoint N, of train iteration N, has these in the folder `checkpoints`:
 
     ckpt-N.index, ckpt-N.data-00000-of-00001: TensorFlow's checkpoint; `tf.train.load_checkpoint` reads it.
+    ckpt-N.partial: an empty file, which is there while the others are written or removed. Where it stays
+        without `ckpt-N.complete`, that was cut off, and the next save removes the checkpoint.
     ckpt-N.complete: JSON; the number of updates, and the CRC-32 of each of TensorFlow's files. It is written
-        last. A checkpoint without it was cut off; a checkpoint whose files have other checksums is damaged.
+        last. A checkpoint whose files have other checksums, or that has neither of these two files because
+        somebody copied only TensorFlow's, is damaged.
     ckpt-N.diverged: `ckpt-N.complete` under another name: these weights led to an update that was not finite.
 
 The folders `best` and `evaluated` in `checkpoints` have one checkpoint each, which the evaluations of a run
@@ -23,7 +26,7 @@ from alf.core.files import replace_file
 from alf.errors import ConfigError
 from alf.runs.checkpoint_variables import find_misfits, list_some
 
-COMPLETE, DIVERGED = ".complete", ".diverged"
+PARTIAL, COMPLETE, DIVERGED = ".partial", ".complete", ".diverged"
 _CHUNK_BYTES = 1 << 24  # read at once for a checksum: 16 MiB
 
 
@@ -33,14 +36,40 @@ def path_of(folder, number):
 
 
 def list_numbers(folder, ending=COMPLETE):
-    """Lists the numbers, ascending, of the checkpoints that have a file with this ending.
-
-    With None as the ending any file counts, so also the files of checkpoints that were cut off.
-    """
+    """Lists the numbers, ascending, of the checkpoints that have a file with this ending; None: any file."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     pattern = r"[._].*" if ending is None else re.escape(ending)
     found = (re.fullmatch(rf"ckpt-(\d+){pattern}", name) for name in names)
     return sorted({int(match[1]) for match in found if match})
+
+
+def list_finished(folder):
+    """Lists the numbers, ascending, of the checkpoints that were not cut off or set aside.
+
+    Some may be damaged.
+    """
+    unmarked = {*list_numbers(folder, ".index")} - {*list_numbers(folder, PARTIAL)}
+    return sorted({*list_numbers(folder)} | unmarked - {*list_numbers(folder, DIVERGED)})
+
+
+def list_cut_off(folder):
+    """Lists the numbers, ascending, of the checkpoints whose write or removal was cut off."""
+    whole = {*list_numbers(folder), *list_numbers(folder, DIVERGED)}
+    return sorted({*list_numbers(folder, PARTIAL)} - whole)
+
+
+def begin(path):
+    """Marks a checkpoint as partial, and removes all other files that it has. Then it can be written."""
+    folder, start = os.path.split(path)
+    os.makedirs(folder, exist_ok=True)
+    # First: if this process is killed now, the rest counts as cut off, and never as a damaged checkpoint.
+    open(path + PARTIAL, "wb").close()
+    with contextlib.suppress(OSError):
+        os.remove(path + COMPLETE)
+    for name in os.listdir(folder):
+        if re.match(rf"{re.escape(start)}[._]", name) and name != start + PARTIAL:
+            file = os.path.join(folder, name)  # TensorFlow writes in a temporary folder
+            shutil.rmtree(file) if os.path.isdir(file) else os.remove(file)
 
 
 def mark_complete(path, updates):
@@ -48,11 +77,13 @@ def mark_complete(path, updates):
 
     Call this last: the checksums put the other files on the disk, and only then is the checkpoint promised.
     """
-    folder, start = os.path.dirname(path), os.path.basename(path) + "."
-    names = [name for name in os.listdir(folder) if name.startswith(start)]
+    folder, start = os.path.dirname(path), os.path.basename(path)
+    names = [n for n in os.listdir(folder) if n.startswith(start + ".") and n != start + PARTIAL]
     checksums = {name: _checksum(os.path.join(folder, name)) for name in names}
     with replace_file(path + COMPLETE) as file:
         file.write(json.dumps({"updates": updates, "crc32": checksums}).encode())
+    with contextlib.suppress(OSError):
+        os.remove(path + PARTIAL)
 
 
 def read_complete(path):
@@ -63,6 +94,8 @@ def read_complete(path):
 
 def find_damage(path):
     """Returns None if a checkpoint is whole, or a text that says how it is damaged."""
+    if not os.path.exists(path + COMPLETE):
+        return f"{os.path.basename(path)}{COMPLETE} is missing, copy it, too"
     try:
         for name, checksum in read_complete(path)["crc32"].items():
             if _checksum(os.path.join(os.path.dirname(path), name)) != checksum:
@@ -93,16 +126,10 @@ def tell(error):
 
 
 def remove(path):
-    """Removes all files of a checkpoint, and the temporary folder in which TensorFlow writes."""
-    folder, start = os.path.split(path)
+    """Removes all files of a checkpoint."""
     with contextlib.suppress(OSError):
-        # First: if this process is killed now, the rest counts as cut off and never as a checkpoint.
-        os.remove(path + COMPLETE)
-    with contextlib.suppress(OSError):
-        for name in os.listdir(folder):
-            if re.match(rf"{re.escape(start)}[._]", name):
-                file = os.path.join(folder, name)
-                shutil.rmtree(file) if os.path.isdir(file) else os.remove(file)
+        begin(path)
+        os.remove(path + PARTIAL)
 
 
 def keep(path, folder):
@@ -113,11 +140,12 @@ def keep(path, folder):
     os.makedirs(folder, exist_ok=True)
     source, name = os.path.split(path)
     kept = os.path.join(folder, name)
-    remove(kept)
+    begin(kept)
     # ".complete" comes last, and old checkpoints go only after that: a kill leaves the old one.
     parts = [part for part in os.listdir(source) if part.startswith(f"{name}.")]
     for part in sorted(parts, key=lambda part: part.endswith(COMPLETE)):  # False before True
         _link(os.path.join(source, part), os.path.join(folder, part))
+    os.remove(kept + PARTIAL)
     for number in list_numbers(folder, ending=None):
         if path_of(folder, number) != kept:
             remove(path_of(folder, number))

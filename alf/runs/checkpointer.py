@@ -107,7 +107,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         if all checkpoints are damaged: a run that began anew would replace them.
         """
         damages = []
-        for number in reversed(files.list_numbers(self._path)):
+        for number in reversed(files.list_finished(self._path)):
             path = self._prefix(number)
             damage = files.find_damage(path)
             if damage is None:
@@ -198,11 +198,9 @@ class Checkpointer(tf.train.experimental.PythonState):
                     "optimizer's learning_rate or set max_grad_norm"
                 )
         path = self._prefix(self.iterations)
-        os.makedirs(self._path, exist_ok=True)
-        files.remove(
-            path
-        )  # A damaged or older one may have this number, or a kill may have left parts of it.
         try:
+            # A damaged or older one may have this number, or a kill may have left parts of it.
+            files.begin(path)
             # In this order: ".complete" says that TensorFlow's files are whole.
             self._checkpoint.write(path)
             files.mark_complete(path, updates=int(learner.progress.updates))
@@ -210,14 +208,13 @@ class Checkpointer(tf.train.experimental.PythonState):
             files.remove(path)
             raise
         self._newest = path
-        # Old checkpoints go only now, when the new one is complete.
+        # Old checkpoints go only now, when the new one is complete. Files that are neither complete nor cut
+        # off are not this run's: somebody copied them.
         numbers = files.list_numbers(self._path)
         kept = numbers[-self._max_to_keep :]
-        set_aside = files.list_numbers(self._path, files.DIVERGED)
-        for number in files.list_numbers(self._path, ending=None):
-            was_cut_off = number not in {*numbers, *set_aside}
-            if number < kept[0] or was_cut_off:
-                files.remove(self._prefix(number))
+        known = {*numbers, *files.list_numbers(self._path, files.DIVERGED)}
+        for number in [*(n for n in known if n < kept[0]), *files.list_cut_off(self._path)]:
+            files.remove(self._prefix(number))
         # ALF does not read this file; `tf.train.latest_checkpoint` does.
         paths = [self._prefix(number) for number in kept]
         state = tf.compat.v1.train.generate_checkpoint_state_proto(self._path, path, paths)

@@ -1,5 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The state of a git repository: its commit, and the changes since."""
+"""The state of a git repository: its commit, and the changes since.
+
+Git runs no program that the configuration of the repository names: who unpacks a folder does not expect that.
+"""
 
 import contextlib
 import os
@@ -41,21 +44,43 @@ def read_git_state(folders, max_bytes=_MAX_BYTES):
         if found is None or found.count(b"\n") != 2:
             continue
         root, commit = os.fsdecode(found).splitlines()
-        diff = read_git(root, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD", size=max_bytes)
+        # Submodules have a configuration of their own, so git does not look into them.
+        options = ["--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--no-color"]
+        diff = read_git(root, "diff", *options, "HEAD", size=max_bytes, config=_find_filters(root))
         return None if diff is None else GitState(root, commit, diff)
     return None
 
 
-def read_git(folder, *arguments, size=1 << 16):
+def _find_filters(root):
+    """Returns the settings that switch off the filters of a repository's own configuration, a dict.
+
+    Filters of the user's configuration, for example of git-lfs, stay.
+    """
+    arguments = "-z", "--show-scope", "--name-only", "--get-regexp", r"^filter\."
+    fields = (read_git(root, "config", *arguments) or b"").split(b"\0")
+    pairs = zip(fields[::2], fields[1::2])
+    own = [os.fsdecode(name) for scope, name in pairs if scope in (b"local", b"worktree")]
+    return {name: "false" if name.endswith(".required") else "" for name in own}
+
+
+def read_git(folder, *arguments, size=1 << 16, config=None):
     """Returns the output of a git command in a folder, or None if it fails or takes too long.
 
-    The result is bytes. It is cut after `size` bytes, with a last line that says so.
+    The result is bytes. It is cut after `size` bytes, with a last line that says so. `config` is a dict of
+    settings, which win over all files.
     """
     # Without optional locks it writes nothing in the repository.
     command = ["git", "--no-optional-locks", "-C", folder, *arguments]
+    # By the environment, because a name in `-c NAME=VALUE` cannot have a "=", as the name of a filter may.
+    settings = {"core.fsmonitor": "false", **(config or {})}
+    first = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    # Without protocols it fetches no objects that a partial clone lacks.
+    env = {"GIT_CONFIG_COUNT": str(first + len(settings)), "GIT_ALLOW_PROTOCOL": "none"}
+    for i, (name, value) in enumerate(settings.items(), first):
+        env |= {f"GIT_CONFIG_KEY_{i}": name, f"GIT_CONFIG_VALUE_{i}": value}
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     try:
-        with subprocess.Popen(command, **pipes) as process:
+        with subprocess.Popen(command, env={**os.environ, **env}, **pipes) as process:
             # `read` has no time-out: the timer ends git, which closes the pipe, which ends `read`.
             timer = threading.Timer(_GIT_SECONDS, process.kill)
             timer.start()

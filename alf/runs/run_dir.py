@@ -18,7 +18,7 @@ from alf.config.imports import RUN_FILE, list_own_paths
 from alf.config.parsing import operative_config
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
-from alf.runs.git_state import read_git, read_git_state
+from alf.runs.git_state import read_git_state
 
 DONE_FILE, DIFF_FILE = "done.json", "git_diff.patch"
 SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
@@ -164,16 +164,13 @@ def has_checkpoints(path):
 
 
 def _list_own_folders():
-    """Lists where the user's own code may be: the folders of gin files and modules, then the current one."""
+    """Lists where the user's own code is: the folders of gin files and modules."""
     package = os.path.dirname(os.path.realpath(alf.__file__))
     of_alf = (os.path.dirname(package), os.path.join(package, "examples"))
-    folders = [path for path in list_own_paths() if path not in of_alf]
-    with contextlib.suppress(FileNotFoundError):  # The current directory may have been removed.
-        folders.append(os.getcwd())
-    return folders
+    return [path for path in list_own_paths() if path not in of_alf]
 
 
 def git_revision():
     """Returns the commit of ALF's code, with "-dirty" if it was changed; "unknown" outside a repository."""
-    found = read_git(os.path.dirname(__file__), "describe", "--always", "--dirty", "--abbrev=40")
-    return "unknown" if found is None else found.decode().strip()
+    state = read_git_state([os.path.dirname(__file__)], max_bytes=1)
+    return "unknown" if state is None else state.commit + ("-dirty" if state.diff else "")

@@ -52,7 +52,7 @@ class Trainer:
             "PART@DIR", with syntax as in `alf.runs.warm_start`. A continued run ignores it.
         save_git_state: whether to save the state of the git repository of the user's code: the commit in
             `run.json`, and the changes since the commit in `git_diff.patch`. The repository is the first that
-            holds the folder of a gin file, of another module of the user, or the current directory.
+            holds the folder of a gin file or of another module of the user.
         collect_from_iteration: int, train iterations before collection begins. They train only on
             `Experiment.offline_buffer`.
         collect_until_env_steps: int, environment steps learned from, over all runs in a root_dir, at which

@@ -237,6 +237,7 @@ DAMAGES = {
     "index flipped": ("index", lambda path: flip(path, 5), "ckpt-2.index has another checksum"),
     "index missing": ("index", os.remove, "FileNotFoundError"),
     "complete flipped": ("complete", lambda path: flip(path, -5), "checksum|Error"),
+    "complete missing": ("complete", os.remove, "ckpt-2.complete is missing, copy it, too"),
     "complete truncated": ("complete", lambda path: os.truncate(path, 10), "Error"),
     "complete of another kind": ("complete", lambda path: path.write_text("[1]"), "Error"),
     "complete without its value": ("complete", lambda path: path.write_text('{"crc32": 1}'), "Error"),
@@ -278,8 +279,36 @@ def test_damaged_checkpoints_alone_are_an_error(tmp_path, two, other):
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
 
 
+def test_weights_without_their_complete_files_are_refused_and_stay(tmp_path, two, other):
+    """Somebody has copied only the files that TensorFlow writes."""
+    folder = copy_of(two[0], tmp_path, "copied")
+    for name in os.listdir(folder):
+        if not re.search(r"\.(index|data-.*)$", name):
+            os.remove(folder / name)
+    before = sorted(os.listdir(folder))
+    missing = (
+        "no checkpoint is whole: .*ckpt-2 is damaged: ckpt-2.complete is missing, copy it, too; .*ckpt-1 is"
+    )
+    with pytest.raises(ConfigError, match=missing):
+        Checkpointer(str(folder), other).restore()
+    assert sorted(os.listdir(folder)) == before
+
+
+def test_checkpoints_that_this_run_did_not_write_stay(tmp_path, one):
+    folder, driver = copy_of(one, tmp_path, "with others"), make_driver()
+    others = ["ckpt-0.index", f"ckpt-0.{DATA}", "ckpt-70.index", f"ckpt-70.{DATA}"]
+    for name in others:
+        (folder / name).write_bytes(b"another's")
+    checkpointer = Checkpointer(str(folder), driver, max_to_keep=1)
+    assert checkpointer.restore() == str(folder / "ckpt-1")
+    checkpointer.iterations = 2
+    checkpointer.save()
+    assert not (folder / "ckpt-1.index").exists() and all((folder / name).exists() for name in others)
+
+
 CUT_OFF = {  # what there may be when the process is killed while it saves, in the order of time
     "nothing": [],
+    "mark": ["ckpt-2.partial"],
     "parts": ["ckpt-2_temp/part-00000-of-00001.data-00000-of-00001"],
     "data": [f"ckpt-2.{DATA}", "ckpt-2_temp/part-00000-of-00001.index"],
     "index": [f"ckpt-2.{DATA}", "ckpt-2.index"],
@@ -298,7 +327,7 @@ def one(tmp_path_factory):
 def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, one, other, subtests):
     for (cut_off, left), next_number in itertools.product(CUT_OFF.items(), (2, 3)):
         folder = copy_of(one, tmp_path, f"{cut_off} {next_number}")
-        for name in left:
+        for name in ["ckpt-2.partial", *left] if left else []:
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(b"half of")
         with subtests.test(msg=folder.name):

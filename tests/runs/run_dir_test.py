@@ -352,9 +352,7 @@ def test_the_state_of_the_users_repository_is_saved(tmp_path, own_code, git):
     assert write_config(tmp_path, save_git_state=False) == (None, None)
 
 
-def test_the_first_folder_in_a_repository_counts_and_the_current_one_is_the_last(
-    tmp_path, own_code, git, monkeypatch
-):
+def test_the_first_folder_in_a_repository_counts(tmp_path, own_code, git, monkeypatch):
     git("init", "-q")
     git("add", ".")
     git("commit", "-q", "-m", "one")
@@ -362,7 +360,34 @@ def test_the_first_folder_in_a_repository_counts_and_the_current_one_is_the_last
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path.startswith(sys.prefix)])
     assert write_config(tmp_path)[0] is None
     monkeypatch.chdir(own_code)
-    assert write_config(tmp_path)[0]["root"] == str(tmp_path)
+    assert write_config(tmp_path)[0] is None
+
+
+def test_no_program_runs_that_the_configuration_of_the_repository_names(tmp_path, own_code, git):
+    """Each would write a file into `hits`; the names of some are such that they are hard to switch off."""
+    hits = tmp_path / "hits"
+    hits.mkdir()
+    (own_code / ".gitattributes").write_text("*.gin filter=a=b diff=shown\n*.bin filter=served\n")
+    git("init", "-q")
+    git("-c", "core.autocrlf=false", "add", ".")
+    git("commit", "-q", "-m", "one")
+    for name in (
+        "filter.a=b.clean",
+        "filter.served.process",
+        "core.fsmonitor",
+        "diff.external",
+        "diff.shown.textconv",
+    ):
+        git("config", name, f"touch '{hits}/{name}'; cat")
+    git("config", "filter.a=b.required", "true")
+    git("config", "filter.served.required", "true")
+    (own_code / "own.gin").write_text("two\n")
+    (own_code / "picture.bin").write_bytes(bytes(50))
+    state = read_git_state([str(own_code)])
+    assert b"+two" in state.diff and b"picture.bin" in state.diff
+    assert os.listdir(hits) == []
+    subprocess.run(["git", "-C", str(own_code), "status"], capture_output=True, timeout=300)  # without care
+    assert len(os.listdir(hits)) >= 2
 
 
 def test_a_long_diff_is_cut(tmp_path, own_code, git):
