@@ -35,8 +35,7 @@ class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
     The constructor checks everything before it writes anything: a wrong setting, a gin binding without effect
-        or
-    a `root_dir` with another run raises ConfigError and stops the driver.
+    or a `root_dir` with another run raises ConfigError and stops the driver.
 
     Args:
         root_dir: path of the directory of the run. If it holds a run, this run is continued.
@@ -235,8 +234,7 @@ class Trainer:
     def interrupt(self, reason: str) -> None:
         """Makes `train` save and return (False, reason) soon. Any thread may call it."""
         self._interrupted = reason
-        # Several learner processes must end after the same train iteration, so none is interrupted within
-        # one.
+        # Several learner processes must end after the same train iteration: none is interrupted within one.
         if self.learner.peers.count == 1:
             self.driver.interrupt()
 
@@ -321,8 +319,7 @@ class Trainer:
         self._env_steps = int(self.learner.progress.env_steps)
         if summary and self._first_trained is None:
             self._first_trained = self.now
-        # Nothing was collected and no update was made, as in the mode "poll": do not take a core for the
-        # loop.
+        # Nothing was collected and no update was made, as in the mode "poll": leave the core to others.
         if not summary and not steps:
             time.sleep(0.001)
         return summary
