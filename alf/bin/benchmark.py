@@ -2,11 +2,10 @@
 """Measures the speed of a gin file: `alf-benchmark --gin_file=FILE [--measure_seconds=N] [--sample_only]`.
 
 First only the environments and actors run, and nothing is learned; then the learner runs, too. Prints one
-JSON
-object: environment steps per second and used CPU cores of both, and updates per second. --sample_only leaves
-out the learner. --root_dir=DIR in place of --gin_file takes the configuration of a run, and the policy of its
---checkpoint. Nothing is written. The exit status is 0, 1 after an error, 2 if a setting is wrong, 130 after
-Ctrl-C.
+JSON object: environment steps per second and used CPU cores of both, and updates per second. --sample_only
+leaves out the learner. --root_dir=DIR in place of --gin_file takes the configuration of a run, and the policy
+of its --checkpoint. Nothing is written. The exit status is 0, 1 after an error, 2 if a setting is wrong, 130
+after Ctrl-C.
 """
 
 import json

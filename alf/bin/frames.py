@@ -63,8 +63,8 @@ class VideoFile:
         path: path of the file.
         ending: ".mp4" or ".gif".
         fps: frames that are shown in a second.
-        messages: binary file, for the messages of ffmpeg. (Nobody reads a pipe meanwhile: ffmpeg could
-            block.)
+        messages: binary file, for the messages of ffmpeg. It is not a pipe, which nobody would read: ffmpeg
+            could block.
 
     Attributes:
         num_frames: number of frames so far.

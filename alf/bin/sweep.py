@@ -3,9 +3,9 @@
 
 Trains each combination of the grid, of the samples of `Sweep.settings` and of the seeds as a run of its own,
 as many at a time as have room: each has --run_cores of --max_cores. With --cluster they run in a Ray cluster.
-    The same
-command goes on with a sweep, and may ask for more seeds, values or samples. In DIR, runs/ has the runs,
-sweep.md and sweep.csv the table of the objective by settings, runs.csv all runs, curves.png the picture.
+The same command goes on with a sweep, and may ask for more seeds, values or samples. In DIR, runs/ has the
+runs, sweep.md and sweep.csv the table of the objective by settings, runs.csv all runs, and curves.png the
+picture.
 
 The exit status is 0 if all runs have finished, 1 if one has failed or after another error, 2 if a setting is
 wrong, and 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the runs are saved first.

@@ -113,9 +113,8 @@ class LearnerGroup(tf.Module):
 
         Returns:
             dict of float32 scalars to show: the last results of `Learner.train` of each policy, with names
-                such as
-            "POLICY/loss"; and `policy_lag_min`, `policy_lag_mean` and `policy_lag_max` of the policy that
-            trained last. Empty if no update was made.
+            such as "POLICY/loss"; and `policy_lag_min`, `policy_lag_mean` and `policy_lag_max` of the policy
+            that trained last. Empty if no update was made.
         """
         summaries = {}
         for name, batch in self._inbox.take():

@@ -34,9 +34,8 @@ class MappedEnvironment(EnvironmentWrapper):
     """A batched environment whose observation names the policy that acts in each row.
 
     The observation is a dict: "observation" is the environment's observation; "owner", int32 [B], is the
-        index
-    of the policy in `names`. If the mapping is a callable, the rows of a game get their policies when the
-    game begins, and keep them until the next game begins. Any other mapping gives each row one policy for
+    index of the policy in `names`. If the mapping is a callable, the rows of a game get their policies when
+    the game begins, and keep them until the next game begins. Any other mapping gives each row one policy for
     ever.
 
     Args:
