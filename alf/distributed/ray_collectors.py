@@ -5,7 +5,6 @@ import collections
 import functools
 import itertools
 import sys
-import time
 from collections.abc import Callable
 from typing import Annotated, Literal
 
@@ -15,6 +14,7 @@ import numpy as np
 from alf.config.kinds import PositiveInt
 from alf.config.settings import Role, configurable
 from alf.core.restart_limit import RestartLimit
+from alf.core.running_time import running_time
 from alf.distributed import answers
 from alf.distributed.cluster import connect
 from alf.distributed.collector_actor import CollectorActor
@@ -99,7 +99,7 @@ class RayCollectors(Collectors):
         self._actors = []
         self._counts = [0] * num_collectors  # restarts of each collector
         self._failed_starts = [0] * num_collectors  # of each collector, in a row
-        self._last_answers = [None] * num_collectors  # seconds of `time.monotonic`; None since its last start
+        self._last_answers = [None] * num_collectors  # seconds of `running_time`; None since its last start
         # For each collector its requests without an answer, the oldest first: it answers in this order.
         self._requests = [collections.deque() for _ in range(num_collectors)]
 
@@ -121,7 +121,7 @@ class RayCollectors(Collectors):
     def request(self, index):
         actor = self._actors[index]
         answer, node = actor.collect.options(num_returns=2).remote(self._weights)
-        self._requests[index].append(Request(index, actor, answer, node, time.monotonic()))
+        self._requests[index].append(Request(index, actor, answer, node, running_time()))
 
     def receive(self, timeout):
         try:
@@ -175,7 +175,7 @@ class RayCollectors(Collectors):
             raise raised(error) from error
         except self._ray.exceptions.RayError as error:
             raise LostError([request], f"has died: {first_line(error)}") from None
-        self._last_answers[request.index] = time.monotonic()
+        self._last_answers[request.index] = running_time()
         self._failed_starts[request.index] = 0
         self._transfers.add(request, node)
 
@@ -200,7 +200,7 @@ class RayCollectors(Collectors):
 
     def _check_late(self):
         """Raises LostError if a collector or a transfer has not answered within the time-out."""
-        now = time.monotonic()
+        now = running_time()
         for index, (requests, last_answer) in enumerate(zip(self._requests, self._last_answers, strict=True)):
             timeout = self._settings.start_timeout if last_answer is None else self._settings.timeout
             # The time counts from the last answer: a slow learner asks late for an answer that came in time.

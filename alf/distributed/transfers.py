@@ -2,9 +2,9 @@
 """Transfers: fetches the answers of collectors from their nodes to this process."""
 
 import collections
-import time
 from typing import Any, NamedTuple
 
+from alf.core.running_time import running_time
 from alf.distributed import answers
 from alf.distributed.aggregator_actor import AggregatorActor
 from alf.distributed.ray_process import first_line, is_ready
@@ -17,7 +17,7 @@ class Request(NamedTuple):
     actor: Any  # Ray's handle of the actor that was asked; its successor has another one
     answer: Any  # Ray's reference of the answer
     node: Any  # Ray's reference of the id of the answer's node, which is ready as soon as the answer is
-    since: float  # seconds of `time.monotonic`
+    since: float  # seconds of `running_time`
 
 
 class LostError(Exception):
@@ -92,7 +92,7 @@ class Transfers:
 
     def check(self):
         """Raises LostError if a transfer takes longer than the time-out."""
-        latest = time.monotonic() - self._timeout
+        latest = running_time() - self._timeout
         # `_lose` changes the dict, which ends the loop. The next call finds other late transfers.
         for lane, transfer in self._transfers.items():
             if transfer.since < latest and not is_ready(self._ray, transfer.reference):
@@ -113,7 +113,7 @@ class Transfers:
             # References as arguments: the aggregator reads the answers in the shared memory of its node, and
             # only the joined one travels.
             reference = self._aggregator(lane).join.remote(*[request.answer for request in requests])
-        self._transfers[lane] = _Transfer(reference, requests, time.monotonic())
+        self._transfers[lane] = _Transfer(reference, requests, running_time())
 
     def _end(self, lane):
         """Ends the transfer of a lane, and starts the next one."""

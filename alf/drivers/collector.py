@@ -95,7 +95,7 @@ class RemoteLearner:
         uses_env_info: whether unrolls have `Experience.env_info`.
     """
 
-    needs_fresh_experience = True
+    needs_fresh_experience, needs_own_actions = True, False
     metrics = ()
 
     def __init__(self, policy, uses_env_info):

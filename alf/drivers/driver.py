@@ -78,6 +78,11 @@ class Driver(abc.ABC):
                 f"{setting or 'DriverSettings.mode is ' + repr(self._settings.mode)}: exp_replayer must be "
                 "one to sample from then, such as 'uniform', and clear_replay_buffer False"
             )
+        if overwrite_policy_output and learner.needs_own_actions:
+            raise ConfigError(
+                "the learner's algorithm, such as IMPALA and PPO, learns only from the actions of its own "
+                "policy: Experiment.behavior_ctor must be None, and overwrite_policy_output False"
+            )
         monitoring = monitoring or Monitoring()
         self._collections = Credit(rate)
         self._envs = to_py_envs(envs)

@@ -14,6 +14,7 @@ import time
 import tensorflow as tf
 from absl import logging
 
+from alf.core.running_time import stopped_time
 from alf.core.tf_runtime import single_threaded
 from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import STORE, WAIT
@@ -262,6 +263,7 @@ class StallWatch(threading.Thread):
     """Looks from time to time whether a call of an environment, or a wait of `collect`, takes too long.
 
     If so, it logs an error and prints the stacks of all threads and of the environments' worker processes.
+    A call or wait counts anew after this process was stopped, by Ctrl-Z for example.
 
     Args:
         coord: the driver's `tf.train.Coordinator`; the watch ends when it stops.
@@ -284,11 +286,14 @@ class StallWatch(threading.Thread):
         self._get_queue_sizes = get_queue_sizes
         self._timeout = timeout
         self._on_error = on_error
+        self._resumed_at = float("-inf")  # when this process went on after it was stopped
 
     def run(self):
-        warned_at = float("-inf")
+        warned_at, stopped = float("-inf"), stopped_time()
         while not self._coord.wait_for_stop(min(1.0, self._timeout / 5)):
-            now = time.monotonic()
+            now, before, stopped = time.monotonic(), stopped, stopped_time()
+            if stopped > before:
+                self._resumed_at = now
             stall = self._find(now, warned_at)
             if stall is None:
                 continue
@@ -300,20 +305,21 @@ class StallWatch(threading.Thread):
 
     def _find(self, now, warned_at):
         """Describes a call or wait that is too long; None without one, or soon after the last warning."""
-        latest = now - self._timeout
+        latest, resumed_at = now - self._timeout, self._resumed_at
         # Each entry is read once: its thread may set it to None between a look and a second one.
-        calls = [(call, i) for i, call in enumerate(self._calls) if call is not None]
-        calls.sort(key=lambda call: call[0][1])
+        found = [(*call, i) for i, call in enumerate(self._calls) if call is not None]
+        calls = [(stage, max(since, resumed_at), i) for stage, since, i in found]
+        calls.sort(key=lambda call: call[1])
         descriptions = [
-            f"{name_env(i, self._envs[i])} in {stage} for {now - since:.1f} s" for (stage, since), i in calls
+            f"{name_env(i, self._envs[i])} in {stage} for {now - since:.1f} s" for stage, since, i in calls
         ]
         waiting_since = self._get_waiting_since()
         if warned_at > latest:
             return None
-        is_waiting = waiting_since is not None and waiting_since < latest
+        is_waiting = waiting_since is not None and max(waiting_since, resumed_at) < latest
         # `collect` may have begun to wait a moment before the environment that it waits for was called. Half
         # of the timeout is then enough to name the environment, which tells people more than the wait.
-        if calls and calls[0][0][1] < (latest + self._timeout / 2 if is_waiting else latest):
+        if calls and calls[0][1] < (latest + self._timeout / 2 if is_waiting else latest):
             what, others = descriptions[0], descriptions[1:]
         elif is_waiting:
             what, others = f"collect waits for {now - waiting_since:.1f} s", descriptions

@@ -1,9 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvUnroller: steps environments and makes unrolls of their steps, in the graph of a driver's thread."""
 
-import itertools
-import math
-import re
+import collections
 import weakref
 
 import numpy as np
@@ -18,12 +16,12 @@ from alf.core.nest_utils import (
     zeros_from_spec,
 )
 from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
-from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
+from alf.data_structures import FIRST, LAST, MID, OBSERVATION, OWNER, Experience, Frame, TimeStep
 from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import ASK, STEP
-from alf.errors import ConfigError, EnvError, contain
+from alf.errors import ConfigError, DivergedError, EnvError, contain
 
-_NOT_FINITE = "numbers that are not finite"
+_WRONG_VALUE = "ALF: a value of an unroll is wrong"
 
 
 class EnvUnroller:
@@ -32,7 +30,7 @@ class EnvUnroller:
     One traced graph serves all environments. Its argument `env_index`, an int32 scalar, selects one of them.
 
     Args:
-        envs: list of batched environments. An environment must not write again to an array that it returned.
+        envs: list of batched environments. They may fill the same arrays anew in each step.
         specs: `EnvSpecs` of the environments.
         policy: `Policy` that chooses the actions.
         unroll_length: int, T, transitions of an unroll.
@@ -87,7 +85,6 @@ class EnvUnroller:
         # keep them until the process ends.
         self._calls_of_graphs = []
         self._closed = False
-        self._floats = []  # (name, shape) of the arrays in the message of `_check_finite`, in order
         # A call writes its entry before TensorFlow raises in `run`, which reads it. One thread steps each
         # environment, so this needs no lock.
         self._errors = {}  # env_index -> the exception that its environment raised
@@ -99,6 +96,11 @@ class EnvUnroller:
         arrays = tf.nest.flatten(observation_spec)
         self._is_nested = tf.nest.is_nested(observation_spec)
         self._array_types = [((specs.batch_size, *s.shape), np.dtype(s.dtype)) for s in arrays]
+        paths = [f"observation {path}".strip() for path, _ in list_leaves(observation_spec)]
+        self._floats = {i: path for i, path in enumerate(paths) if tf.as_dtype(arrays[i].dtype).is_floating}
+        # For each environment the signals and the float observations of rows 0 to T of the unroll that is
+        # made, in which `_find_wrong_value` looks. Images of bytes, which are large, cannot be wrong.
+        self._recent = [collections.deque(maxlen=unroll_length + 1) for _ in envs]
         self._signal_shapes = [(specs.batch_size, *shape) for shape in ((), specs.reward.shape, ())]
         self._num_signals = 2 + specs.reward.shape.num_elements() + self._has_owner
 
@@ -111,7 +113,9 @@ class EnvUnroller:
         try:
             return function(tf.constant(env_index, tf.int32), *args)
         except tf.errors.OpError as error:
-            cause = self._errors.get(env_index) or self._find_not_finite(env_index, error.message)
+            cause = self._errors.get(env_index)
+            if cause is None and _WRONG_VALUE in error.message:
+                cause = self._find_wrong_value(env_index)
             if cause is None:
                 raise
         # Outside the handler: Python would show the error of TensorFlow as the context of the cause.
@@ -194,41 +198,50 @@ class EnvUnroller:
             env_info=self._name_env_info(env_info),
         )
         # Every queue needs the reward, so that nothing is enqueued before the check.
-        return last, unroll._replace(reward=self._check_finite(env_index, unroll))
+        return last, unroll._replace(reward=self._check_values(unroll))
 
-    def _check_finite(self, env_index, unroll):
-        """Returns the reward of an unroll; fails unless rewards and float observations are finite.
+    def _check_values(self, unroll):
+        """Returns the reward of an unroll; fails in the graph unless all its values can be learned from.
 
-        The message of the error has all numbers; `_find_not_finite` finds the place in it.
+        Rewards, observations and actions must be finite, discounts in [0, 1], step types 0, 1 or 2. `run`
+        finds the wrong value.
         """
-        leaves = [("reward", unroll.reward)]
-        leaves += [(f"observation {path}".strip(), x) for path, x in list_leaves(unroll.observation)]
-        names, arrays = zip(*(leaf for leaf in leaves if leaf[1].dtype.is_floating), strict=True)
-        self._floats = [(name, x.shape.as_list()) for name, x in zip(names, arrays, strict=True)]
-        are_finite = tf.stack([tf.reduce_all(tf.math.is_finite(x)) for x in arrays])
+        floats = [unroll.reward, *tf.nest.flatten((unroll.observation, unroll.action))]
+        are_fine = [tf.reduce_all(tf.math.is_finite(x)) for x in floats if x.dtype.is_floating]
+        for x, limits in ((unroll.discount, (0.0, 1.0)), (unroll.step_type, (FIRST, LAST))):
+            are_fine.append(tf.reduce_all(tf.equal(x, tf.clip_by_value(x, *limits))))  # NaN is never equal
         # Not `tf.Assert`, which wraps this in a `tf.cond` that costs 40 us. So would a branch into Python.
-        data = [tf.constant(_NOT_FINITE), *arrays]
-        fine = tf.raw_ops.Assert(condition=tf.reduce_all(are_finite), data=data, summarize=-1)
+        fine = tf.raw_ops.Assert(condition=tf.reduce_all(are_fine), data=[tf.constant(_WRONG_VALUE)])
         # The executor runs operations that do not depend on each other in any order.
         with tf.control_dependencies([fine]):
             return tf.identity(unroll.reward)
 
-    def _find_not_finite(self, env_index, message):
-        """Makes an EnvError from the message of `_check_finite`; returns None for any other message."""
-        _, found, text = message.partition(f"[{_NOT_FINITE}]")
-        values = iter(re.findall(r"[^][\s]+", text))
-        for name, shape in self._floats if found else ():
-            array = [float(value) for value in itertools.islice(values, math.prod(shape))]
-            array = np.reshape(array, shape)
-            places = np.argwhere(~np.isfinite(array)).tolist()
-            if places:
-                row, column, *place = places[0]
-                value, name_of_env = array[tuple(places[0])], name_env(env_index, self._envs[env_index])
-                return EnvError(
-                    f"{name_of_env} returned {value} in {name}{place or ''} of sub-environment {column}, in "
-                    f"row {row} of an unroll of rows 0 to {self._unroll_length}"
-                )
-        return None
+    def _find_wrong_value(self, env_index):
+        """Makes the error for a failure of `_check_values`, from the steps of the unroll."""
+        name = name_env(env_index, self._envs[env_index])
+        for row, (packed, *floats) in enumerate(self._recent[env_index]):
+            step_type, discount, *rewards = packed[: self._num_signals - self._has_owner]
+            reward = np.reshape(np.stack(rewards, axis=-1), (-1, *self._specs.reward.shape))
+            checks = [
+                ("step_type", step_type, np.isin(step_type, (FIRST, MID, LAST))),
+                ("discount", discount, (discount >= 0) & (discount <= 1)),
+                *(
+                    (leaf, x, np.isfinite(x))
+                    for leaf, x in (("reward", reward), *zip(self._floats.values(), floats))
+                ),
+            ]
+            for leaf, x, is_fine in checks:
+                for column, *place in np.argwhere(~is_fine).tolist():
+                    return EnvError(
+                        f"{name} returned {x[(column, *place)]:g} in {leaf}{place or ''} of sub-environment "
+                        f"{column}, in row {row} of an unroll of rows 0 to {self._unroll_length}"
+                    )
+        if self._overwrites:
+            return EnvError(f"{name}: an action that was taken, by its taken_action(), is not finite")
+        return DivergedError(
+            "the policy chose an action that is not finite: lower the optimizer's learning_rate or set "
+            "max_grad_norm"
+        )
 
     def _name_env_info(self, env_info):
         """Turns `env_info` of [T+1, K, B] into a dict of [T+1, B] by key; () without keys."""
@@ -268,7 +281,11 @@ class EnvUnroller:
             try:
                 if unroller._closed:
                     raise RuntimeError("the driver was interrupted")
-                return method(unroller, env_index, *arrays)
+                outputs = method(unroller, env_index, *arrays)
+                if times:
+                    floats = [outputs[1 + i] for i in unroller._floats]
+                    unroller._recent[env_index].append((outputs[0], *floats))
+                return outputs
             except BaseException as error:
                 # TensorFlow raises another error with this text, in the thread that called the graph. `run`
                 # finds the original here.
@@ -317,7 +334,9 @@ class EnvUnroller:
         It runs at every step, so each check is one comparison as long as the step fits.
         """
         nested, owner = self._split(time_step.observation)
-        observation = [np.asarray(x) for x in tf.nest.flatten(nested)]
+        # Copies, because TensorFlow keeps an array whose address is a multiple of 64 as it is, and the
+        # environment may fill it anew while the unroll still needs it.
+        observation = [np.array(x) for x in tf.nest.flatten(nested)]
         fits = [(x.shape, x.dtype) for x in observation] == self._array_types
         if self._is_nested or tf.nest.is_nested(nested):
             fits = fits and find_structure_mismatch(nested, self._observation_spec) is None
@@ -328,11 +347,12 @@ class EnvUnroller:
                 f"batch_size = {self._specs.batch_size}: {mismatch}"
             )
         shapes = [np.shape(x) for x in time_step[:3]]
-        if shapes != self._signal_shapes:
+        kind = np.asarray(time_step.step_type).dtype
+        if shapes != self._signal_shapes or kind.kind not in "iu":
             step_type, reward, discount = shapes
             raise ConfigError(
-                f"envs[{env_index}] returned step_type {step_type}, discount {discount} and reward {reward}, "
-                f"which do not fit batch_size {self._specs.batch_size} and reward_spec "
+                f"envs[{env_index}] returned step_type {step_type} of {kind}, discount {discount} and reward "
+                f"{reward}, which do not fit integers, batch_size {self._specs.batch_size} and reward_spec "
                 f"{self._specs.reward.shape}"
             )
         # `tf.numpy_function` takes about 12 us of GIL time for each array that it returns. So step type,

@@ -49,7 +49,8 @@ class LearnerGroup(tf.Module):
     Attributes:
         policy, learners, metrics, callbacks: as above.
         shapes: dict from each name to its `BatchShape`.
-        needs_fresh_experience, uses_env_info: bools, True if the attribute of any learner is True.
+        needs_fresh_experience, needs_own_actions, uses_env_info: bools, True if the attribute of any learner
+            is True.
         peers: `Peers` of only this process.
         on_diverged: callable (name, DivergedError) that is called when a policy has diverged, and must make
             it copy another policy. None: `train` raises the error.
@@ -72,6 +73,7 @@ class LearnerGroup(tf.Module):
             for name, learner in learners.items()
         }
         self.needs_fresh_experience = any(learner.needs_fresh_experience for learner in learners.values())
+        self.needs_own_actions = any(learner.needs_own_actions for learner in learners.values())
         self.uses_env_info = any(learner.uses_env_info for learner in learners.values())
         self.peers = Peers(None)
         self.on_diverged = None

@@ -57,7 +57,7 @@ class Learner(tf.Module):
         algorithm, policy: the algorithm and its policy.
         replayer: `Replayer` that keeps the experience between `observe` and `train`.
         needs_fresh_experience: whether `train` learns only from experience observed since its last call.
-        uses_env_info: `Algorithm.needs_env_info`.
+        needs_own_actions, uses_env_info: `Algorithm.needs_own_actions`, `Algorithm.needs_env_info`.
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
         peers: `Peers`, the learner processes that make each update together; in most runs only this process.
         dropped_steps: int64 variable, the number of steps older than `max_policy_lag`.
@@ -115,6 +115,7 @@ class Learner(tf.Module):
         # The learner holds them: a replayer is not a `tf.Module`, and checkpoints must find the variables.
         self._tunables = self.replayer.list_tunables()
         self.needs_fresh_experience = self._training.needs_fresh_experience
+        self.needs_own_actions = algorithm.needs_own_actions
         self._update = Update(
             algorithm,
             self._optimizer,

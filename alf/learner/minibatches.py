@@ -70,7 +70,7 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
     batch_size = batch.step_type.shape[1]
 
     def update_with_part(i, order):
-        part, order = select_part(i, order, batch_size // num_minibatches)
+        part, _, order = select_part(i, order, batch_size // num_minibatches)
         rows = tf.nest.map_structure(lambda x: tf.gather(x, part, axis=1), batch._replace(state=()))
         state = tf.nest.map_structure(lambda x: tf.gather(x, part), batch.state)
         return update(rows._replace(state=state)), order
@@ -85,14 +85,17 @@ def select_part(i, order, size):
         i: int32 scalar, from 0.
         order: int32 [N], the numbers of the elements. For the first part in any order, then the order that
             the last call returned.
-        size: int, elements of a part. A pass leaves out the last N % size elements of its order.
+        size: int, elements of a part, at most N.
 
     Returns:
-        int32 [size], the numbers of the elements, and the order of this pass.
+        int32 [size], the numbers of the elements; bool [size], False where the last part of a pass, which is
+        not full, repeats elements; and the order of this pass.
     """
-    part = i % (tf.size(order) // size)
+    count = tf.size(order)
+    part = i % -(-count // size)
     order = tf.cond(part == 0, lambda: tf.random.shuffle(order), lambda: order)
-    return tf.ensure_shape(order[part * size : (part + 1) * size], (size,)), order
+    places = part * size + tf.range(size)
+    return tf.gather(order, places % count), places < count, order
 
 
 def repeat_update(update, num_updates, carried, stop=None):

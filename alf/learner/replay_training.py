@@ -34,7 +34,7 @@ class ReplayTraining:
         num_updates_per_train_iter: int, in place of a replay ratio: the updates of each call of `train`; with
             `whole_replay_buffer_training`, the passes over the buffer.
         whole_replay_buffer_training: whether the updates take all sequences of the buffer in turn, shuffled
-            for each pass. False: the replayer draws the sequences.
+            for each pass; the last update of a pass may have fewer. False: the replayer draws the sequences.
         clear_replay_buffer: whether the buffer is emptied after each call of `train`.
 
     Attributes:
@@ -125,11 +125,12 @@ class ReplayTraining:
             self._credit.earn(num_steps)
             num_updates = self._credit.take()
         summary = self._train(update, self.replayer, num_updates)
-        if self.needs_fresh_experience:
+        # Without an update nothing was learned from: shorter unrolls than `mini_batch_length` come together.
+        if self.needs_fresh_experience and summary:
             self.replayer.clear()
-        if summary:
-            steps, updates = (int(now) - start for now, start in zip(update.progress, self._start))
-            summary["replay_ratio"] = updates / steps if steps else float("inf")
+        steps, updates = (int(now) - start for now, start in zip(update.progress, self._start))
+        if summary and steps:
+            summary["replay_ratio"] = updates / steps
         return summary, ()
 
     def train_from_replay(self, update: Update) -> tuple[dict[str, Array], Nest]:
@@ -162,7 +163,7 @@ class ReplayTraining:
             sequences = replayer.all_sequences(self._length)
             num_sequences = int(tf.size(sequences.start))
             size = min(self._size, num_sequences)
-            num_updates *= num_sequences // size if size else 0
+            num_updates *= -(-num_sequences // size) if size else 0
         if not num_updates:
             return {}
         return self._train_on((tf.constant(num_updates), sequences), update, replayer, size)
@@ -176,9 +177,11 @@ class ReplayTraining:
             if size is None:
                 batch, chosen, weight = replayer.sample(self._size, self._length, update.progress)
             else:
-                part, order = select_part(i, order, size)
+                part, is_new, order = select_part(i, order, size)
                 chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
-                batch, weight = replayer.gather(chosen, self._length), tf.ones(size)
+                # All batches have one size, for which the graph is traced. In the last batch of a pass,
+                # sequences of the pass that fill it do not count.
+                batch, weight = replayer.gather(chosen, self._length), tf.cast(is_new, tf.float32)
             # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
             # date. A file may hold info and recurrent states that this policy does not have.
             state = PolicyState(
@@ -192,6 +195,9 @@ class ReplayTraining:
             if tf.is_tensor(priority):
                 # After the update: no priority changes if the update fails.
                 with tf.control_dependencies(tf.nest.flatten(summary)):
+                    if size is not None:
+                        chosen = tf.nest.map_structure(lambda x: tf.boolean_mask(x, is_new), chosen)
+                        priority = tf.boolean_mask(priority, is_new)
                     replayer.update_priorities(chosen, priority)
             return {**summary, **lag}, order
 

@@ -6,7 +6,7 @@ import collections
 import tensorflow as tf
 
 from alf.core.nest_utils import list_leaves
-from alf.data_structures import FIRST
+from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
@@ -113,7 +113,8 @@ class Update:
         # A norm of norms: one scalar, which is not finite if any number of a gradient is not.
         norm = tf.linalg.global_norm(norms)
         is_checked = _check_finite(loss, norm, batch)
-        summary = {"loss": loss, **dict(loss_info.extra or {}), "gradient_norm": norm, **learning_rates}
+        summary = {"loss": loss, "gradient_norm": norm, **learning_rates}
+        summary = add_scalars(summary, loss_info.extra or {}, "calc_loss (LossInfo.extra)")
         scalars = self.algorithm.summarize_train(batch, train_info, loss_info)
         summary = add_scalars(summary, scalars, "summarize_train")
         # The single-threaded executor runs operations that do not depend on each other in any order. Weights
@@ -138,6 +139,7 @@ class Update:
         with tf.GradientTape() as tape:
             train_info = self.algorithm.train_step(batch, batch.state)
             loss_info = self.algorithm.calc_loss(batch, train_info)
+            _check_loss(self.algorithm, loss_info)
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
 
     def count_env_steps(self, count):
@@ -207,6 +209,19 @@ def add_scalars(summary, scalars, hook):
                 f"{hook} returned the name {name!r}, which another value has: choose another name"
             )
     return {**summary, **{name: tf.cast(value, tf.float32) for name, value in scalars.items()}}
+
+
+def _check_loss(algorithm, loss_info):
+    """Raises ConfigError unless `calc_loss` returned a `LossInfo` with a scalar."""
+    returned = f"{type(algorithm).__name__}.calc_loss returned"
+    if not isinstance(loss_info, LossInfo):
+        raise ConfigError(f"{returned} {type(loss_info).__name__}: it must return an alf.LossInfo")
+    shape = tf.convert_to_tensor(loss_info.loss).shape
+    if shape.rank != 0:  # The tape would differentiate the sum.
+        raise ConfigError(
+            f"{returned} a loss of shape {shape}: it must be a scalar, for example a mean over the "
+            "transitions that is weighted by experience.weight"
+        )
 
 
 def _name_variables(groups, values=None):

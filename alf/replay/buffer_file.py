@@ -11,6 +11,7 @@ import numpy as np
 from alf.core.files import replace_file
 from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_to_json
+from alf.data_structures import FIRST, LAST
 from alf.errors import ConfigError
 from alf.replay.buffer_archive import (
     FORMAT,
@@ -94,7 +95,7 @@ def load(path, replayer, priorities=None):
         priority = None
         if priorities is not None and "priority.npy" in archive.namelist():
             priority = read_array(archive, "priority")
-        _check_content(path, archive, place, priority)
+        _check_content(path, archive, place, replayer.row_spec, priority)
         # From here on a failed read leaves an empty replayer: a half-loaded one would look like a whole one.
         replayer.clear()  # priorities, too
         kept = _write_content(archive, place, replayer)
@@ -119,7 +120,7 @@ def load_part(path, replayer, first_column):
     """
     with open_archive(path) as (archive, header):
         place = _find_place(archive, header, replayer, first_column)
-        _check_content(path, archive, place)
+        _check_content(path, archive, place, replayer.row_spec)
         _write_content(archive, place, replayer)
         return header["num_envs"] * header["batch_size"]
 
@@ -207,11 +208,16 @@ def _find_place(archive, header, replayer, first_column=0):
     return _Place(envs, first, last, _make_tables(replayer, batch_size, first_column))
 
 
-def _check_content(path, archive, place, priority=None):
+def _check_content(path, archive, place, row_spec, priority=None):
     """Raises ConfigError unless a file, with its priorities or None, is intact and its arrays fit its header.
 
     All of it is checked before anything is written, so that a bad file changes nothing.
     """
+    # Float actions may lie beyond their bounds: so do those of a Gaussian policy.
+    limits = {"step_type": (FIRST, LAST), "discount": (0, 1)}
+    for name, spec in list_leaves({"action": row_spec.action}):
+        if spec.dtype.is_integer and hasattr(spec, "minimum"):
+            limits[name] = spec.minimum, spec.maximum
     bad = archive.testzip()
     if bad is not None:
         raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
@@ -223,9 +229,12 @@ def _check_content(path, archive, place, priority=None):
         fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
     if not fine:
         raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
-    for name, x in table.variables.items():
-        if name.startswith(("reward", "observation")) and not _is_finite(archive, name, x.dtype):
-            raise ConfigError(f"the replay buffer {path!r}: a value of {name} is not finite")
+    # Not `info`, which is the policy's own: the logits of masked actions may be infinite.
+    checked = {name: x.dtype for name, x in table.variables.items() if not name.startswith("info")}
+    for name, dtype in checked.items():
+        wrong = _find_wrong_value(archive, name, dtype, limits.get(name))
+        if wrong is not None:
+            raise ConfigError(f"the replay buffer {path!r}: a value of {name} is {wrong}")
 
 
 def _write_content(archive, place, replayer):
@@ -281,12 +290,24 @@ def _fits(archive, table, first, last):
     return fine
 
 
-def _is_finite(archive, name, dtype):
-    """Returns whether all numbers of an array that stores tensors of `dtype` are finite."""
+def _find_wrong_value(archive, name, dtype, limits):
+    """Returns a text about a number of an array that nobody can learn from, or None.
+
+    Args:
+        archive: `zipfile.ZipFile`.
+        name: text, of the array.
+        dtype: `tf.DType` of the tensors that the array stores.
+        limits: the smallest and the largest value, arrays or numbers; None: any finite number is fine.
+    """
+    if limits is None and not dtype.is_floating:
+        return None
     with open_array(archive, name) as (file, shape, *_):
-        for chunk in list_chunks(shape, dtype) if dtype.is_floating else ():
-            count = len(range(*chunk.indices(shape[0]))) * math.prod(shape[1:])
-            content = np.frombuffer(file.read(count * dtype.size), dtype.as_numpy_dtype)
-            if not np.isfinite(content).all():
-                return False
-    return True
+        for chunk in list_chunks(shape, dtype):
+            count = len(range(*chunk.indices(shape[0])))
+            content = file.read(count * math.prod(shape[1:]) * dtype.size)
+            values = np.frombuffer(content, dtype.as_numpy_dtype).reshape(count, *shape[1:])
+            if not np.isfinite(values).all():
+                return "not finite"
+            if limits is not None and not ((values >= limits[0]) & (values <= limits[1])).all():
+                return f"not between {limits[0]} and {limits[1]}"
+    return None

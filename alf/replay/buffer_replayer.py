@@ -135,8 +135,9 @@ class BufferReplayer(SequenceReplayer):
         return tf.maximum(self.first, self.steps - self.max_steps)
 
     def clear(self) -> None:
-        # Positions go on: a `Sequences` from before must not name time steps that are written later.
-        self.first.assign(self.steps)
+        # Positions go on: a `Sequences` from before must not name time steps that are written later. The rows
+        # of the context stay, so that a sequence may start at the newest time step.
+        self.first.assign(tf.maximum(self.first, self.steps - self._context))
 
     def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
         check_unroll_spec(self.name, self._unroll_spec, unroll_spec)

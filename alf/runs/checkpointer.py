@@ -182,7 +182,8 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def _save_learner(self):
         """Writes a checkpoint, unless the newest one already has this state; raises the errors of `save`."""
-        if self._newest == self._prefix(self.iterations):
+        path = self._prefix(self.iterations)
+        if self._newest == path and os.path.exists(path + files.COMPLETE):  # somebody may have removed it
             return
         try:
             self._write_checkpoint()

@@ -173,11 +173,6 @@ class Experiment:
                 settings["collectors"] = collectors
             num_envs = len(envs) + (collectors.num_envs if collectors else 0)
             learner = self._make_learner(specs, num_envs, strategy)
-            if self._behavior_ctor is not None and learner.algorithm.needs_own_actions:
-                raise ConfigError(
-                    f"Experiment.behavior_ctor is set: {type(learner.algorithm).__name__} learns only from "
-                    "the actions of its own policy"
-                )
             if specs is not None:
                 driver = self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
                 return check_type("what Experiment.driver_ctor makes", driver, Driver)

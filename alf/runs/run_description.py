@@ -19,7 +19,10 @@ import os
 import platform
 from typing import Any, NamedTuple
 
+from absl import logging
+
 from alf.config.imports import RUN_FILE, list_own_paths, resolve_import_paths, write_import_paths
+from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_from_json, nest_to_json
 from alf.errors import ConfigError
 from alf.version import __version__
@@ -82,6 +85,24 @@ def read_description(root_dir):
         raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
+
+
+def check_environments(root_dir, policy):
+    """Raises ConfigError if the run in `root_dir` has other environments than a `Policy` is made for."""
+    try:
+        theirs, ours = read_description(root_dir), describe_run(policy)
+    except ConfigError as error:
+        logging.warning("%s: the environments are not compared with those of the run", error)
+        return
+    for name in ("observation_spec", "action_spec", "reward_spec"):
+        before, now = (dict(list_leaves({name: getattr(run, name)})) for run in (theirs, ours))
+        for path in {**before, **now}:
+            was, is_now = (nest_to_json(leaves.get(path, ())) for leaves in (before, now))
+            if was != is_now:
+                raise ConfigError(
+                    f"root_dir {root_dir!r} holds a run with other environments: {path} was {was}, it is "
+                    f"{is_now} now"
+                )
 
 
 def _check_types(values):

@@ -83,7 +83,10 @@ class RunDir:
         A run without checkpoints has nothing to lose: the new run takes its place.
         """
         path = os.path.join(self.path, CONFIG_FILE)
-        if not os.path.exists(path) or not has_checkpoints(self.path):
+        if not has_checkpoints(self.path):
+            return
+        if not os.path.exists(path):
+            logging.warning("%s is missing: the run goes on, whatever its settings were", path)
             return
         try:
             with open(path, encoding="utf-8") as file:

@@ -131,7 +131,7 @@ class RecordingLearner:
         observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
     """
 
-    uses_env_info = False
+    uses_env_info = needs_own_actions = False
     metrics = ()
 
     def __init__(self, policy: Policy, replayer: Any = None) -> None:

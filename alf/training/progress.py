@@ -9,9 +9,13 @@ from alf.callback import Callback
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_report import EpisodeFigures, RunReport
 
+_IDLE_SECONDS = 60.0  # without an update, after which the log says so
+
 
 class Progress(Callback):
     """Shows the progress as a bar on a terminal or as lines in the log, and reports on the run at its end.
+
+    If no update is made for a minute, the log says so.
 
     Args:
         stop_criteria: `StopCriteria` of the run.
@@ -27,8 +31,10 @@ class Progress(Callback):
         self._bar: Any = None
         self._report: Any = None
         self._has_trained = False
+        self._updated_at: Any = None  # time of the training loop of the last update, or of the last warning
 
     def on_begin(self, trainer):
+        self._updated_at = trainer.now
         episodes = EpisodeFigures(trainer.metrics)
         self._report = RunReport(lambda: _count(trainer, episodes), episodes, trainer.driver.clocks)
         self.trained, self.collected = Throughput(), Throughput()
@@ -41,6 +47,15 @@ class Progress(Callback):
             self._has_trained = True
             self._report.note_first_train_step()
             trainer.summaries.stages.restart()  # without the time to compile
+        if summary:
+            self._updated_at = trainer.now
+        elif trainer.now - self._updated_at > _IDLE_SECONDS:
+            self._updated_at = trainer.now
+            logging.warning(
+                "no update was made for %g s: the learner has not enough experience for one, see "
+                "ReplayTraining.initial_collect_steps, mini_batch_length and Policies.num_sequences",
+                _IDLE_SECONDS,
+            )
         self._count_steps(trainer)
         self._bar.update(trainer.position, summary, trainer.phase)
 

@@ -19,7 +19,8 @@ from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, TRAIN
 from alf.errors import ConfigError, DivergedError, check_type
 from alf.evaluation.evaluator import Evaluator
-from alf.runs.run_dir import RunDir
+from alf.runs.run_description import check_environments
+from alf.runs.run_dir import RunDir, has_checkpoints
 from alf.runs.seeds import seed_continued_run
 from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
@@ -121,6 +122,8 @@ class Trainer:
             self._run_dir = RunDir(self.root_dir)
             self._run_dir.lock()
             self._run_dir.check_config()
+            if has_checkpoints(self.root_dir):
+                check_environments(self.root_dir, self.learner.policy)
             self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver)
             self._env_steps = self.counters["env_steps"]
             self._collection.check_buffer(**self.counters)
@@ -305,10 +308,24 @@ class Trainer:
             if not self.collects:
                 return 0
             return sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
-        except Exception:
+        except Exception as error:
             if self._interrupted:
                 return None
+            self._save_after_error(error)
             raise
+
+    def _save_after_error(self, error):
+        """Saves after an error while experience was collected, unless the weights are at fault."""
+        if isinstance(error, DivergedError):
+            return
+        # Before the first update there is nothing to lose, and a run without checkpoints may begin again with
+        # other settings. Several learner processes end at different iterations.
+        if self._first_trained is None or self.learner.peers.count > 1:
+            return
+        try:
+            self.save(is_last=True)
+        except Exception as error:
+            logging.error("%s", error)
 
     def _train_iter(self, steps):
         """Trains after `steps` environment steps were collected; returns the summary."""

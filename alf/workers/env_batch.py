@@ -21,6 +21,7 @@ from alf.workers.arrays import (
 )
 from alf.workers.env_calls import CONTROL, ends_episode, layout_of, make_env, reset_env, step_env
 from alf.workers.info import make_info_reader
+from alf.workers.py_environment import FromPyEnvironment
 
 _HELD = "held"  # in place of a bool in `_done`: the environment waits at its FIRST step
 
@@ -70,6 +71,9 @@ class EnvBatch:
             with contextlib.suppress(Exception):  # the first error matters more
                 self.close()
             raise
+        # `unwrapped`, because the wrapper of a time limit hides the attribute.
+        bases = [(i, env.unwrapped) for i, env in enumerate(self._envs)]
+        self._discounted = [pair for pair in bases if isinstance(pair[1], FromPyEnvironment)]
         self.seed(seeds)
         self._max_random_steps = max_random_steps
         self._done = [False] * len(self._envs)
@@ -158,6 +162,8 @@ class EnvBatch:
                 write(i, observation)
                 if read_info is not None:
                     infos.append(read_info(info))
+            for i, env in self._discounted:
+                discount[i] = env.discount
             # After all environments have stepped: one assignment for all rows.
             if infos:
                 self.arrays.info[:] = infos

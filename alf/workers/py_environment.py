@@ -21,6 +21,9 @@ class FromPyEnvironment(gymnasium.Env):
         env: `PyEnvironment` that is not batched.
         reads_info: bool; True returns `env.get_info()` as the info, if it is implemented, False returns {}.
 
+    Attributes:
+        discount: float, the discount of the last time step, which Gymnasium does not have; 1 after a reset.
+
     Raises:
         ConfigError: if `env` is something else.
     """
@@ -33,7 +36,7 @@ class FromPyEnvironment(gymnasium.Env):
             )
         if env.batched:
             raise ConfigError(f"{env} is batched already: use it without load or PythonEnvironment")
-        self._env, self._reads_info = env, reads_info
+        self._env, self._reads_info, self.discount = env, reads_info, 1.0
         self.observation_space = _space_from_spec(env.observation_spec())
         self.action_space = _space_from_spec(env.action_spec())
         reward_shape = env.reward_spec().shape
@@ -44,12 +47,13 @@ class FromPyEnvironment(gymnasium.Env):
         if seed is not None:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(seed)
+        self.discount = 1.0
         return self._env.reset().observation, self._get_info()
 
     def step(self, action):
         time_step = self._env.step(action)
-        ended = bool(time_step.is_last())
-        terminated = ended and bool(time_step.discount == 0)
+        ended, self.discount = bool(time_step.is_last()), float(time_step.discount)
+        terminated = ended and self.discount == 0
         info = self._get_info()
         return time_step.observation, time_step.reward, terminated, ended and not terminated, info
 

@@ -15,6 +15,7 @@ from absl import logging
 
 from alf.core.randomness import spawn_seeds
 from alf.core.restart_limit import RestartLimit
+from alf.core.running_time import running_time
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import make_arrays
 from alf.workers.process import pack_object
@@ -204,7 +205,7 @@ class SharedWorkers:
 
     def _log_heartbeat(self, channels):
         """Logs which workers have not answered, at most one line in each `heartbeat_interval`."""
-        now = time.monotonic()
+        now = running_time()
         if now < self._next_heartbeat:
             return
         self._next_heartbeat = now + self._settings.heartbeat_interval

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 
+from alf.core.running_time import running_time
 from alf.errors import EnvError
 from alf.workers.process import OK, receive_byte, receive_object
 
@@ -167,7 +168,7 @@ class Channel:
     Attributes:
         worker: the `Worker`.
         rows: slice, the split's environments in this worker.
-        sent_at: float, the time of the last command, in seconds of `time.monotonic`.
+        sent_at: float, the time of the last command, in seconds of `running_time`.
     """
 
     def __init__(self, worker, connection, rows, seconds):
@@ -182,7 +183,7 @@ class Channel:
 
     def send(self, data):
         """Sends a job or a command. If this fails, `receive_reply` raises the reason."""
-        self.sent_at = time.monotonic()
+        self.sent_at = running_time()
         with contextlib.suppress(OSError):
             self._connection.sendall(data)
 
@@ -206,18 +207,21 @@ class Channel:
             while True:
                 try:
                     # Even after the deadline a worker gets a moment, to send the rest of a long reply.
-                    rest = min(deadline, heartbeat) - time.monotonic()
+                    rest = min(deadline, heartbeat) - running_time()
                     self._connection.settimeout(max(rest, _MOMENT))
                     if receive_byte(self._connection) == OK:
                         return None
                     break
                 except TimeoutError:
-                    if time.monotonic() >= deadline:
+                    now = running_time()
+                    if now >= deadline:
                         raise
-                # Only the wait for the first byte has heartbeats: an object is on its way after it.
-                on_wait()
-                heartbeat = time.monotonic() + interval
-            self._connection.settimeout(max(deadline - time.monotonic(), _MOMENT))
+                # Only the wait for the first byte has heartbeats: an object is on its way after it. Neither
+                # is due if this process, with its workers, was stopped meanwhile.
+                if now >= heartbeat:
+                    on_wait()
+                    heartbeat = now + interval
+            self._connection.settimeout(max(deadline - running_time(), _MOMENT))
             return receive_object(self._connection)
         except (EOFError, OSError) as error:
             raise self._explain_loss(error) from None

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Numbers of an environment that are not finite end the run before anybody learns from them."""
+"""Wrong values of an environment end the run before anybody learns from them; reused arrays are no harm."""
 
 import operator
 import time
@@ -51,6 +51,7 @@ def get_more(i):
 
 
 get_reward, get_observation = operator.attrgetter("reward"), operator.attrgetter("observation")
+get_discount, get_step_type = operator.attrgetter("discount"), operator.attrgetter("step_type")
 
 
 # Each place once, with one of the values at one of the time steps, in one of the drivers.
@@ -62,8 +63,14 @@ get_reward, get_observation = operator.attrgetter("reward"), operator.attrgetter
         (ASYNC, -np.inf, 9, (SCALAR, SCALAR), get_observation, 0, "observation of sub-environment 0,"),
         (ASYNC, np.nan, 0, (NEST, SCALAR), get_more(0), (1, 1), r"observation more/0\[1\] of sub-e"),
         (SYNC, np.inf, 7, (NEST, SCALAR), get_more(1), 1, "observation more/1 of sub-e"),
+        (SYNC, 5, 2, (SCALAR, SCALAR), get_discount, 1, "discount of sub-environment 1,"),
+        (ASYNC, -1, 0, (SCALAR, SCALAR), get_discount, 0, "discount of sub-environment 0,"),
+        (SYNC, np.nan, 4, (SCALAR, SCALAR), get_discount, 0, "discount of sub-environment 0,"),
+        (ASYNC, 7, 3, (SCALAR, SCALAR), get_step_type, 1, "step_type of sub-environment 1,"),
+        (SYNC, -1, 3, (SCALAR, SCALAR), get_step_type, 1, "step_type of sub-environment 1,"),
     ],
-    ids=["reward", "vector", "observation", "float64", "float16"],
+    ids=["reward", "vector", "observation", "float64", "float16"]
+    + ["discount above", "discount below", "discount nan", "step type above", "step type below"],
 )
 def test_a_number_that_is_not_finite_ends_the_run_before_anybody_learns_from_it(
     driver_class, value, at, specs, get, place, text
@@ -102,3 +109,37 @@ def test_finite_numbers_may_be_large():
     finally:
         driver.stop()
     assert len(learner.observed) == 6
+
+
+class ReusingEnvironment(SpecEnvironment):
+    """Fills the same array of observations in every step, at an address with this remainder modulo 64."""
+
+    def __init__(self, remainder):
+        spec = BoundedArraySpec((3,), np.float32, 0, 1000)
+        super().__init__(2, spec, BoundedArraySpec((), np.int32, 0, 4), SCALAR)
+        memory = np.zeros(256, np.uint8)
+        start = (remainder - memory.__array_interface__["data"][0]) % 64
+        self._array = memory[start : start + 24].view(np.float32).reshape(2, 3)
+        self._count = 0
+
+    def _time_step(self):
+        self._array[:] = self._count
+        self._count += 1
+        return super()._time_step()._replace(observation=self._array)
+
+
+@pytest.mark.parametrize("remainder", [0, 4, 32])
+@pytest.mark.parametrize("driver_class", [ASYNC, SYNC])
+def test_an_environment_may_fill_the_same_array_in_every_step(driver_class, remainder):
+    env = ReusingEnvironment(remainder)
+    learner = RecordingLearner(FrozenPolicy(env))
+    driver = build_driver(driver_class, [env], learner, unroll_length=3)
+    try:
+        driver.start()
+        driver.collect()
+        driver.collect()
+    finally:
+        driver.stop()
+    for unroll, experience in enumerate(learner.observed):
+        rows = np.reshape(experience.observation, (4, 2, 3))
+        assert (rows == np.arange(3 * unroll, 3 * unroll + 4).reshape(4, 1, 1)).all()

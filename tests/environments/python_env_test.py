@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from gymnasium import spaces
-from tf_agents.environments import random_py_environment
+from tf_agents.environments import random_py_environment, wrappers
 from tf_agents.specs import array_spec
 
-from alf.data_structures import FIRST, LAST
+from alf.data_structures import FIRST, LAST, MID
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, python_env
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
@@ -85,18 +85,35 @@ class TestInfo(EnvironmentContract):
         return PythonEnvironment([functools.partial(InfoEnv, 5)] * 2, seed, 0, info_keys=INFO_KEYS)
 
 
-def load_py_environment(seed, num_workers):
+def load_py_environment(seed, num_workers, discount=0.9, max_episode_steps=None, **settings):
     observation = {"x": array_spec.ArraySpec((2,), np.float32)}
     action = (array_spec.BoundedArraySpec((), np.int32, 0, 2), array_spec.ArraySpec((3,), np.float32))
-    make = functools.partial(
-        random_py_environment.RandomPyEnvironment, observation, action, episode_end_probability=0.1
-    )
-    return load(make, 3, seed=seed, num_workers=num_workers)
+
+    def make():
+        env = random_py_environment.RandomPyEnvironment(
+            observation, action, episode_end_probability=0.1, discount=discount
+        )
+        return env if max_episode_steps is None else wrappers.TimeLimit(env, max_episode_steps)
+
+    return load(make, 3, seed=seed, num_workers=num_workers, **settings)
 
 
 class TestPyEnvironment(EnvironmentContract):
     def make_env(self, seed):
-        return load_py_environment(seed, num_workers=0)
+        return load_py_environment(seed, num_workers=0, discount=1.0)
+
+
+@pytest.mark.parametrize("max_episode_steps", [None, 4])
+def test_the_discount_of_a_tf_agents_environment_is_kept(max_episode_steps):
+    env = load_py_environment(0, 0, discount=0.9, max_episode_steps=max_episode_steps)
+    found = {FIRST: set(), MID: set(), LAST: set()}
+    action = np.zeros(3, np.int32), np.zeros((3, 3), np.float32)
+    for step in [env.reset(), *(env.step(action) for _ in range(200))]:
+        for kind, discount in zip(step.step_type, step.discount, strict=True):
+            found[int(kind)].add(round(float(discount), 5))
+    env.close()
+    # The time limit ends an episode, but it is not the end of the environment's own.
+    assert found == {FIRST: {1.0}, MID: {0.9}, LAST: {0.0} if max_episode_steps is None else {0.0, 0.9}}
 
 
 def load_gymnasium(name, seed, num_workers):

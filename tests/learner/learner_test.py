@@ -181,6 +181,24 @@ def test_a_hook_that_returns_something_else_is_named(subtests):
                 train(make_learner(wrong))
 
 
+WRONG_LOSSES = [
+    (None, "returned NoneType: it must return an alf.LossInfo"),
+    (tf.constant(1.0), "returned EagerTensor: it must return an alf.LossInfo"),
+    (LossInfo(tf.zeros([3, 2])), r"returned a loss of shape \(3, 2\): it must be a scalar"),
+    (LossInfo(tf.constant(0.0), {"loss": 1.0}), "the name 'loss', which another value has"),
+    (LossInfo(tf.constant(0.0), {"gradient_norm": 1.0}), "the name 'gradient_norm', which another value has"),
+    (LossInfo(tf.constant(0.0), {"a": tf.zeros(2)}), "for 'a': it must return scalars by name"),
+]
+
+
+def test_a_loss_that_is_none_is_named(subtests):
+    for result, message in WRONG_LOSSES:
+        wrong = type("Wrong", (Quadratic,), {"calc_loss": lambda self, *args, result=result: result})
+        with subtests.test(message=message):
+            with pytest.raises(ConfigError, match=f"calc_loss .*{message}"):
+                train(make_learner(wrong))
+
+
 def test_a_counter_of_the_users_own_counts_updates_too(tmp_path):
     counter = tf.Variable(7, dtype=tf.int64)
     learner = make_learner(train_step_counter=counter)

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Training from a replay buffer: when, how often, from what."""
 
+import functools
 import time
 import types
 
@@ -221,6 +222,52 @@ def test_updates_take_the_whole_buffer_in_turn():
     rows = {int(x) for b in algorithm.batches for x in b[0][:-1, :, ROW].ravel()}
     assert rows == {4, 5, 6, 7}, "what came since, from the seam on"
     driver.stop()
+
+
+@pytest.mark.parametrize("unroll_length, length, num_frames", [(2, 4, 1), (10, 1, 4)])
+def test_a_buffer_that_is_cleared_trains_on_every_step_once(unroll_length, length, num_frames):
+    """Also if a sequence is longer than an unroll, and if frames are stacked."""
+    envs = make_envs(1)
+    learner = make_learner(
+        envs,
+        [functools.partial(FrameStacker, num_frames=num_frames)] if num_frames > 1 else (),
+        unroll_length,
+        whole_replay_buffer_training=True,
+        clear_replay_buffer=True,
+        mini_batch_size=2,
+        mini_batch_length=length,
+    )
+    driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=unroll_length)
+    driver.start()
+    for _ in range(12):
+        driver.collect()
+        learner.train()
+    driver.stop()
+    trained = set()
+    for observation, *_ in learner.algorithm.batches:
+        rows = observation[:-1, :, -3:]  # the newest frame
+        trained |= {(int(x[ENV_ID]), int(x[ROW])) for x in rows.reshape(-1, 3)}
+    last = max(row for _, row in trained)
+    assert last == 12 * unroll_length - 1
+    assert trained == {(env, row) for env in range(2) for row in range(num_frames - 1, last + 1)}
+
+
+def test_the_last_update_of_a_pass_over_the_buffer_takes_the_rest():
+    driver, learner, algorithm = make(
+        whole_replay_buffer_training=True,
+        clear_replay_buffer=True,
+        mini_batch_size=5,
+        mini_batch_length=2,
+    )
+    driver.collect()
+    learner.train()
+    driver.stop()
+    # 8 sequences of 2 steps: 5, and 3 with 2 of the first ones, which have weight 0.
+    assert [batch[0].shape[1] for batch in algorithm.batches] == [5, 5]
+    rows = [batch[0][:-1] for batch in algorithm.batches]
+    weights = [batch[1][:-1] for batch in algorithm.batches]
+    seen = [(int(x[ENV_ID]), int(x[ROW])) for r, w in zip(rows, weights, strict=True) for x in r[w > 0]]
+    assert sorted(seen) == [(env, row) for env in range(4) for row in range(4)]
 
 
 def test_with_a_fraction_as_its_length_an_unroll_comes_every_few_calls():

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Files of replay buffers: every file is complete or refused, and saving does not disturb a writer."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.errors import ConfigError
 from alf.replay import (
     PrioritizedReplayer,
@@ -74,7 +76,7 @@ def test_a_compressed_file_has_the_same_content(recurrent, path):
     assert_equal_nests(everything(other), everything(replayer))
     with np.load(path) as file:
         assert file["observation/image"].dtype == np.uint8
-    flip(path, os.path.getsize(path) // 3)
+    flip(path, os.path.getsize(path) // 2)
     with pytest.raises(ConfigError, match="damaged|cannot be read"):
         other.load(path)
 
@@ -238,11 +240,11 @@ def test_saved_in_another_thread(path, monkeypatch, with_graphs):
         assert_equal_nests(rows, expected._replace(state=()))
 
 
-def spoil(path, name):
-    """Makes the last number of an array a NaN."""
+def spoil(path, name, value=np.nan):
+    """Gives the last number of an array another value."""
     with np.load(path) as file:
         array = file[name].copy()
-    array.flat[-1] = np.nan
+    array.flat[-1] = value
     rewrite(path, **{name: array})
 
 
@@ -288,6 +290,9 @@ DAMAGES = {
         "batch_size is 4 in the file, 2 here",
     ),
     "reward": (lambda path: spoil(path, "reward"), "a value of reward is not finite"),
+    "nan discount": (lambda path: spoil(path, "discount"), "a value of discount is not finite"),
+    "discount": (lambda path: spoil(path, "discount", 5.0), "a value of discount is not between 0 and 1"),
+    "step_type": (lambda path: spoil(path, "step_type", 7), "a value of step_type is not between 0 and 2"),
     "unroll_length": (
         lambda path: change_header(path, unroll_length=4),
         "unroll_length is 4 in the file",
@@ -303,6 +308,17 @@ def saved(tmp_path_factory):
     replayer.observe(streams.next_unrolls([0, 1, 0]))
     replayer.save(path)
     return replayer, everything(replayer), path
+
+
+@pytest.mark.parametrize("maximum", [2, 10**6])
+def test_an_integer_action_beyond_its_bounds_is_refused(maximum, path):
+    replayer, streams = make()
+    replayer.row_spec = replayer.row_spec._replace(action=BoundedTensorSpec((), tf.int64, 0, maximum))
+    replayer.observe(streams.next_unrolls([0, 1, 0]))  # its actions count the steps
+    replayer.save(path)
+    refused = pytest.raises(ConfigError, match="a value of action is not between 0 and 2")
+    with refused if maximum == 2 else contextlib.nullcontext():
+        replayer.load(path)
 
 
 PRIORITIES = [-np.ones((11, 2)), np.full((11, 2), np.nan), np.ones((10, 2)), np.ones((11, 2), np.float32)]

@@ -30,7 +30,8 @@ class BufferModel:
 
     def clear(self):
         for positions in self.held:
-            positions.clear()
+            for _ in range(len(positions) - 1 - self._context):
+                positions.popleft()
 
     def num_steps(self):
         return sum(max(0, len(positions) - 1) for positions in self.held) * self._batch_size

@@ -72,6 +72,7 @@ class Streams:
         shifted = np.concatenate([np.zeros_like(rows.action[:1]), rows.action[:-1]])
         return rows._replace(
             step_type=step_type,
+            discount=rng.random(step_type.shape, np.float32),
             reward=(1000 * (env * self.batch_size + batch) + position).astype(np.float32),
             env_id=np.broadcast_to(env * self.batch_size + batch, step_type.shape).astype(np.int32),
             prev_action=np.where(step_type == FIRST, 0, shifted),

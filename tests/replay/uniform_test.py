@@ -81,9 +81,8 @@ def make_once(layout):
 def as_new(layout):
     """A replayer into which nothing was ever put, its streams, and graphs that look and sample."""
     replayer, streams, *graphs = make_once(layout)
-    for positions in (replayer.steps, replayer.steps_after_write):
+    for positions in (replayer.steps, replayer.steps_after_write, replayer.first):
         positions.assign(tf.zeros_like(positions))
-    replayer.clear()
     streams.steps = [0] * layout.num_envs
     return replayer, streams, *graphs
 

@@ -195,9 +195,7 @@ def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
         exp_replayer="one_time",
         behavior_ctor=Script,
     )
-    with pytest.raises(
-        ConfigError, match="^Experiment.behavior_ctor is set: ImpalaAlgorithm learns only from"
-    ):
+    with pytest.raises(ConfigError, match="learns only from the actions of its own policy"):
         experiment.make_driver()
 
 

@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import resource
+import shutil
 import signal
 import threading
 import time
@@ -26,7 +27,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 
 from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.errors import ConfigError, DivergedError, EnvError, SaveError
+from alf.errors import ConfigError, DivergedError, EnvError, SaveError, StallError
 from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
@@ -685,6 +686,68 @@ def test_an_error_keeps_the_checkpoint_of_before(tmp_path):
         make_counting_trainer(tmp_path, env={"special": fail}).train()
     assert checkpoints(tmp_path) == before
     assert make_counting_trainer(tmp_path).counters["iterations"] == 3
+
+
+def test_a_run_that_makes_no_update_says_so(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("alf.training.progress._IDLE_SECONDS", 0.0)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 40})
+    train = trainer.learner.train
+    trainer.learner.train = lambda: {} if 10 <= trainer.counters["iterations"] < 30 else train()
+    trainer.train()
+    assert caplog.text.count("no update was made for 0.02 s: the learner has not enough experience") >= 1
+
+
+class OnFirstIteration(Callback):
+    """Calls a function after the first train iteration."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def on_train_iter(self, trainer, summary):
+        if trainer.counters["iterations"] == 1:
+            self._function()
+
+
+@pytest.mark.parametrize(
+    "change", [shutil.rmtree, lambda path: os.rename(path, f"{path}_2")], ids=["removed", "renamed"]
+)
+def test_a_directory_that_is_gone_at_the_end_is_not_made_anew(tmp_path, change):
+    trainer = make_counting_trainer(tmp_path / "run", stop={"num_iterations": 2})
+    trainer.add_callback(OnFirstIteration(lambda: change(tmp_path / "run")))
+    with pytest.raises(SaveError, match="no checkpoint was saved: .*No such file or directory"):
+        trainer.train()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_with_other_environments_is_refused(tmp_path, caplog):
+    make_counting_trainer(tmp_path, stop={"num_iterations": 1}).train()
+    text = (tmp_path / "run.json").read_text()
+    (tmp_path / "run.json").write_text(text.replace('"float32"', '"float64"', 1))
+    with pytest.raises(ConfigError, match="other environments: observation_spec.* was .*float64"):
+        make_counting_trainer(tmp_path)
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "operative_config.gin").unlink()
+    make_counting_trainer(tmp_path).close()
+    assert "there is no run.json: the environments are not compared with those of the run" in caplog.text
+    assert "operative_config.gin is missing: the run goes on, whatever its settings were" in caplog.text
+
+
+@pytest.mark.parametrize("num_iterations", [0, 3])
+def test_an_error_of_the_collection_saves_the_weights(tmp_path, num_iterations):
+    trainer = make_counting_trainer(tmp_path)
+    collect = trainer.driver.collect
+
+    def stall():
+        if trainer.counters["iterations"] == num_iterations:
+            raise StallError("an environment hangs")
+        return collect()
+
+    trainer.driver.collect = stall
+    with pytest.raises(StallError, match="^an environment hangs$"):
+        trainer.train()
+    again = make_counting_trainer(tmp_path)
+    assert again.counters["iterations"] == num_iterations
+    assert bool(again.restored) == bool(num_iterations)
 
 
 def test_a_reward_that_is_not_finite_ends_the_run_and_no_learner_sees_it(tmp_path):
