@@ -127,22 +127,22 @@ class Stopper:
 
     Attributes:
         signum: int, the signal that has come, or None.
-        study: object that ends once its `stop_reason`, a text, is set; None before it starts.
+        runner: `Runner` of the trials, which ends once its `stop_reason`, a text, is set; None before it starts.
     """
 
     def __init__(self):
-        self.signum = self.study = None
+        self.signum = self.runner = None
 
-    def watch(self, study):
-        """Sets `study`, which is about to start; it ends at once if a signal has come already."""
-        self.study = study
+    def watch(self, runner):
+        """Sets `runner`, which is about to start; it ends at once if a signal has come already."""
+        self.runner = runner
         if self.signum is not None:
             self(self.signum)
 
     def __call__(self, signum):
         self.signum = signum
-        if self.study is not None:
-            self.study.stop_reason = f"stopped by {signal.Signals(signum).name}"
+        if self.runner is not None:
+            self.runner.stop_reason = f"stopped by {signal.Signals(signum).name}"
         else:  # Nothing has begun, so nothing is lost. The main thread may hang in a constructor.
             exit_after(_START_SECONDS, 128 + signum)
 

@@ -57,7 +57,7 @@ def run():
         status = run_sweep(ROOT_DIR.value, GIN_FILE.value, GIN_PARAM.value, *tried, limits, stopper.watch)
     if stopper.signum is None:
         return status
-    show(f"{stopper.study.stop_reason}; the same command goes on")
+    show(f"{stopper.runner.stop_reason}; the same command goes on")
     return 128 + stopper.signum
 
 
