@@ -127,7 +127,7 @@ class Stopper:
 
     Attributes:
         signum: int, the signal that has come, or None.
-        runner: `Runner` of the trials, which ends once its `stop_reason`, a text, is set; None before it starts.
+        runner: `Runner` of the trials, which ends once its `stop_reason`, a text, is set; None before.
     """
 
     def __init__(self):

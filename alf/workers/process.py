@@ -23,9 +23,9 @@ from alf.workers.env_batch import EnvBatch
 # The protocol: commands and replies are one byte each. The reply OBJECT is followed by an object: a list of
 # `Layout`s, a number, a frame, the result of a method or an exception. SEED is followed by a list of seeds,
 # HOLD by a list of rows; they have no reply. CALL is followed by a tuple of a method's name and arguments. A
-# worker closes its environments when a stream ends.
+# worker closes its environments when a stream ends, and then sends CLOSED.
 RESET, STEP, SEED, HOLD, MEASURE, RENDER, RENDER_FPS, CALL = b"r", b"s", b"e", b"h", b"m", b"i", b"f", b"c"
-OK, OBJECT = b"k", b"o"
+OK, OBJECT, CLOSED = b"k", b"o", b"d"
 
 
 def receive_byte(connection):
@@ -92,6 +92,9 @@ def main(memory_fd, lifeline_fd, *socket_fds):
             # The owner ends a connection to end this process, or has ended itself.
             with contextlib.suppress(EOFError, ConnectionError):
                 _run_commands(connections, memory_fd, *made)
+    # What is left may take long, although nothing hangs: on a busy machine, Python's own end.
+    with contextlib.suppress(ConnectionError):
+        connections[0].sendall(CLOSED)
 
 
 def _make_batches(connection, stack):

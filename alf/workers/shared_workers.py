@@ -21,7 +21,6 @@ from alf.workers.arrays import make_arrays
 from alf.workers.process import pack_object
 from alf.workers.worker import Worker, WorkerError, kill_workers
 
-_CLOSE_SECONDS = 3.0  # time for all workers to close their environments
 _SUCCESS = "ended with exit status 0"
 _started = itertools.count()  # spreads the workers of all pools over the cores
 
@@ -60,7 +59,7 @@ class SharedWorkers:
         self.running = []
         self._users = set(range(num_splits))  # the splits that are not closed
         # A finalizer also runs when the pool is garbage and when Python ends. It must not refer to `self`.
-        self._close = weakref.finalize(self, _close, self.running, self._memory_file)
+        self._close = weakref.finalize(self, _close, self.running, self._memory_file, settings.close_timeout)
         try:
             # The memory has no size yet: only the workers, which make the environments, know the layout.
             layouts = self._start(range(num_workers), self.seeds)
@@ -225,18 +224,22 @@ def _open_memory_file():
     return tempfile.TemporaryFile(buffering=0)
 
 
-def _close(workers, memory_file):
+def _close(workers, memory_file, timeout):
     """Ends all workers. A function, not a method: a finalizer runs it after the pool is gone."""
     running = [worker for worker in workers if not worker.is_reaped()]
     # The workers see the end of the stream and close their environments, all at the same time.
     for channel in (channel for worker in running for channel in worker.channels):
         channel.shut_down(socket.SHUT_WR)
-    deadline = time.monotonic() + _CLOSE_SECONDS
+    deadline = time.monotonic() + timeout
     # One deadline for all of them.
     for worker in running:
         end = worker.wait_for_end(max(0.0, deadline - time.monotonic()))
-        if end is None:
-            logging.warning("%s did not close them within %g s: it is killed", worker.name, _CLOSE_SECONDS)
+        if end is None and worker.has_closed():
+            worker.kill()  # Only Python's own end is missing: nothing hangs, so no stacks are printed.
+        elif end is None:
+            logging.warning(
+                "%s did not close them within close_timeout=%g s: it is killed", worker.name, timeout
+            )
         elif end != _SUCCESS:
             logging.warning("%s %s when it closed them", worker.name, end)
     # All workers, also ended ones: their environments may have started processes that still run.

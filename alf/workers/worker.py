@@ -13,7 +13,7 @@ import time
 
 from alf.core.running_time import running_time
 from alf.errors import EnvError
-from alf.workers.process import OK, receive_byte, receive_object
+from alf.workers.process import CLOSED, OK, receive_byte, receive_object
 
 _END_SECONDS = 3.0  # the time in which a process that ends is gone
 _DUMP_SECONDS = 0.2  # the time in which a worker that hangs prints its stacks
@@ -131,6 +131,10 @@ class Worker:
         names = {member.value: member.name for member in signal.Signals}
         return f"was killed by {names.get(end.si_status, f'signal {end.si_status}')}"
 
+    def has_closed(self):
+        """Returns whether it has closed its environments. No thread may wait for a reply any more."""
+        return self.channels[0].read_rest().endswith(CLOSED)
+
     def is_reaped(self):
         return self.process.returncode is not None
 
@@ -231,6 +235,14 @@ class Channel:
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         return bool(poll.poll(0))
+
+    def read_rest(self):
+        """Returns the bytes that have arrived, also of replies that nobody has received; does not wait."""
+        rest = bytearray()
+        with contextlib.suppress(OSError):  # nothing is left, or the process has ended
+            while part := self._connection.recv(1 << 16, socket.MSG_DONTWAIT):
+                rest += part
+        return rest
 
     def _explain_loss(self, error):
         """Makes the WorkerError that says why the worker does not reply."""

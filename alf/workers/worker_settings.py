@@ -22,6 +22,9 @@ class WorkerSettings:
         start_timeout: seconds in which a worker must make its environments.
         step_timeout: seconds in which a worker must reset or step its environments (of one split). A split
             may have to wait for the other splits first, so it waits `num_splits` times as long.
+        close_timeout: seconds in which all workers must close their environments at the end. Workers that
+            have not are killed, with a warning and their stacks. At most `Monitoring.stop_timeout`, or the
+            driver complains first.
         max_restarts: how many restarts of workers, together, are allowed within `restart_period`; the next
             one ends the run. A worker that cannot make its environments counts, too.
         restart_period: seconds, the length of the sliding window in which restarts count.
@@ -37,6 +40,7 @@ class WorkerSettings:
 
     start_timeout: WorkerTimeout = 120.0
     step_timeout: WorkerTimeout = 60.0
+    close_timeout: WorkerTimeout = 3.0
     max_restarts: NonNegativeInt = 3
     restart_period: Timeout = 600.0
     pin_workers: bool = False

@@ -72,21 +72,24 @@ def test_max_random_steps():
 
 
 def test_start_timeout(monkeypatch):
-    monkeypatch.setattr(
-        "alf.workers.shared_workers._CLOSE_SECONDS", 0.1
-    )  # The worker sleeps, so it cannot close.
     make = functools.partial(CountEnv, at=0, act=envs.sleep_for_long)
     with pytest.raises(WorkerError, match="did not answer within start_timeout=0.3 s"):
-        with bound([make], start_timeout=0.3, max_restarts=0):
+        with bound([make], start_timeout=0.3, max_restarts=0, close_timeout=0.1):
             pass
 
 
 def test_step_timeout():
     make = functools.partial(CountEnv, at=1, act=envs.sleep_for_long)
-    with bound([make], step_timeout=0.3, max_restarts=0) as env:
+    with bound([make], step_timeout=0.3, max_restarts=0, close_timeout=0.1) as env:
         with pytest.raises(WorkerError, match="did not answer within step_timeout=0.3 s"):
             env.reset()  # It may take as long on a busy machine.
             step(env)
+
+
+def test_close_timeout(caplog):
+    with bound([functools.partial(envs.CloseEnv, envs.sleep_for_long)], close_timeout=0.2) as env:
+        env.reset()
+    assert "did not close them within close_timeout=0.2 s: it is killed" in caplog.text
 
 
 def test_max_restarts():
@@ -196,10 +199,12 @@ def test_workers(monkeypatch):
     "at, setting", [(0, "start_timeout"), (1, "step_timeout")], ids=["start_timeout", "step_timeout"]
 )
 def test_the_trial_of_auto_has_the_limits_too(monkeypatch, at, setting):
-    monkeypatch.setattr("alf.workers.shared_workers._CLOSE_SECONDS", 0.1)
     make = functools.partial(CountEnv, at=at, act=envs.sleep_for_long)
     start = time.monotonic()
     # A constructor that hangs is an error; after a trial step that hangs the environments step in workers.
-    with contextlib.suppress(WorkerError), bound([make], "auto", max_restarts=0, **{setting: 0.3}):
+    with (
+        contextlib.suppress(WorkerError),
+        bound([make], "auto", max_restarts=0, close_timeout=0.1, **{setting: 0.3}),
+    ):
         pass
     assert time.monotonic() - start < 30.0  # The defaults are 120 s and 60 s.
