@@ -24,10 +24,10 @@ PARTS = {
 }
 
 
-def take_fields(kind, kwargs):
-    """Removes the fields of a dataclass from a dict; returns the object with these values."""
+def take_fields(kind, kwargs, known=None):
+    """Removes the fields of a dataclass from a dict; returns `known`, or a new object, with these values."""
     fields = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{key: kwargs.pop(key) for key in fields & kwargs.keys()})
+    return dataclasses.replace(known or kind(), **{key: kwargs.pop(key) for key in fields & kwargs.keys()})
 
 
 def build_python_env(*args, **kwargs):
@@ -46,11 +46,11 @@ def build_driver(driver_class, envs, learner, **kwargs):
     """Makes a driver; arguments that are fields of `DriverSettings` or `Monitoring` go there.
 
     Args:
-        driver_class: the class, or a callable like it.
+        driver_class: the class, or a callable like it, such as a part of this function.
         envs, learner, **kwargs: the arguments.
     """
     for name, kind in (("settings", DriverSettings), ("monitoring", Monitoring)):
-        kwargs[name] = take_fields(kind, kwargs)
+        kwargs[name] = take_fields(kind, kwargs, kwargs.get(name))
     return driver_class(envs, learner, **kwargs)
 
 

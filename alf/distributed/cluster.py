@@ -1,14 +1,20 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Connects this process to a Ray cluster."""
 
+import contextlib
 import os
 import signal
 import socket
 import threading
+import time
 
-from alf.errors import ConfigError, import_extra
+from alf.errors import ConfigError, EnvError, import_extra
 
 _ANSWER_SECONDS = 10.0  # for a connection to the address
+# Ray ends the processes of its cluster 60 s after the global control service (GCS) has stopped answering. A
+# service that is restarted answers again within a few seconds.
+_LOST_SECONDS = 20.0
+_LOOK_SECONDS = 1.0
 
 
 def connect(address=None, log_to_driver=True):
@@ -60,3 +66,45 @@ def _check_answer(address):
             socket.create_connection((host, int(port)), _ANSWER_SECONDS).close()
         except OSError as error:
             raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
+
+
+class RayWatch:
+    """Notices that Ray's own processes have ended, before Ray ends this process without a word.
+
+    Ray does so at the next object that this process puts into, or takes from, the object store after the
+    node's raylet was killed, and a minute after the cluster's control service was.
+
+    Args:
+        ray: the module, connected.
+    """
+
+    def __init__(self, ray):
+        context = ray.get_runtime_context()
+        self._gcs, self._failing_since, self._looked_at = context.gcs_address, None, time.monotonic()
+        node = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
+        # The kernel closes this connection when the raylet ends, so that asking costs a microsecond.
+        self._raylet = socket.socket(socket.AF_UNIX)
+        self._raylet.connect(node["ObjectStoreSocketName"])
+
+    def check(self):
+        """Raises EnvError if one of the processes has ended."""
+        if not self.is_alive():
+            raise EnvError("Ray has ended on this machine: start it again, and the run goes on")
+
+    def is_alive(self):
+        """Returns whether Ray can still be called; for any thread."""
+        with contextlib.suppress(BlockingIOError):  # nothing to read: the connection is open
+            if not self._raylet.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK):
+                return False
+        now = time.monotonic()
+        if now - self._looked_at > _LOOK_SECONDS:
+            self._looked_at = now
+            try:
+                _check_answer(self._gcs)
+                self._failing_since = None
+            except ConfigError:
+                self._failing_since = self._failing_since or now
+        return self._failing_since is None or now - self._failing_since < _LOST_SECONDS
+
+    def close(self):
+        self._raylet.close()

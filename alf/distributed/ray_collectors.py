@@ -16,7 +16,7 @@ from alf.config.settings import Role, configurable
 from alf.core.restart_limit import RestartLimit
 from alf.core.running_time import running_time
 from alf.distributed import answers
-from alf.distributed.cluster import connect
+from alf.distributed.cluster import RayWatch, connect
 from alf.distributed.collector_actor import CollectorActor
 from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_process import actor_options, first_line, is_ready, raised
@@ -90,6 +90,7 @@ class RayCollectors(Collectors):
         self._envs_of_each = num_envs
         self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
         self._ray = connect()
+        self._watch = RayWatch(self._ray)
         # Before a collector starts, so that Ray starts none on what is reserved.
         self._reservation = Reservation(settings.learner_num_cpus, settings.learner_num_gpus)
         self._transfers = Transfers(self._ray, max_joined_answers, compress, settings.timeout)
@@ -112,6 +113,7 @@ class RayCollectors(Collectors):
         # Ray fetches an argument before it calls, but not a reference inside a list: a collector that has
         # these weights already never fetches them again. A new list, because the collectors' thread may send
         # the last one at this moment. Ray frees weights once no list, here or in a collector, refers to them.
+        self._watch.check()
         self._weights = [self._ray.put(weights)]
 
     def start(self, unroll_length):
@@ -124,6 +126,7 @@ class RayCollectors(Collectors):
         self._requests[index].append(Request(index, actor, answer, node, running_time()))
 
     def receive(self, timeout):
+        self._watch.check()
         try:
             self._check_late()
             return self._receive(timeout)
@@ -181,6 +184,8 @@ class RayCollectors(Collectors):
 
     def close(self):
         actors, self._actors = self._actors, []
+        if not self._watch.is_alive():  # A call of Ray would end this process.
+            return
         # Killed and not called: an actor that hangs would never come to the call.
         for actor in actors:
             self._ray.kill(actor)

@@ -1,0 +1,57 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Processes of Ray itself are killed: Ray then ends its clients without a word, but the run saves first."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("ray")
+psutil = pytest.importorskip("psutil")
+
+SECONDS = 300.0  # for what takes some 20
+
+
+def wait_until(condition, process):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["raylet", "gcs_server"])
+def test_a_run_saves_when_ray_has_ended(tmp_path, monkeypatch, name):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    root_dir, log = tmp_path / "run", tmp_path / "log"
+    params = {
+        "Experiment.algorithm_ctor": "@PPOAlgorithm",
+        "Experiment.num_envs": 1,
+        "Experiment.num_collectors": 1,
+        "Experiment.unroll_length": 8,
+        "alf.environments.load.name": "'CartPole-v1'",
+        "alf.environments.load.batch_size": 4,
+        "alf.Learner.optimizer": "@Adam()",
+        # Ray ends a process at once that is in a call of the object store, which a broadcast takes.
+        "RayCollectors.broadcast_interval": 10_000,
+        "StopCriteria.max_seconds": SECONDS,
+        "Summaries.interval": 1,
+    }
+    flags = [f"--gin_param={key}={value}" for key, value in params.items()]
+    command = [sys.executable, "-m", "alf.bin.train", f"--root_dir={root_dir}", *flags]
+    with open(log, "w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        try:
+            wait_until(lambda: (root_dir / "progress.csv").exists(), process)
+            (theirs,) = [p for p in psutil.Process(process.pid).children(recursive=True) if p.name() == name]
+            theirs.send_signal(signal.SIGKILL)
+            assert process.wait(SECONDS) == 1, log.read_text()
+        finally:
+            process.kill()
+    done = json.loads((root_dir / "done.json").read_text())
+    assert (done["status"], done["iterations"] > 0) == ("FAILURE", True)
+    assert "Ray has ended on this machine" in done["reason"] and "error: Ray has ended" in log.read_text()
+    assert f"ckpt-{done['iterations']}.complete" in os.listdir(root_dir / "checkpoints")
