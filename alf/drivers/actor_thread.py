@@ -68,6 +68,8 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         # The clock must start when the requests are there, not when the wait for them begins.
         with tf.control_dependencies([requests.env_index]):
             began = tf.timestamp()
+        # Requests travel without the ids, which follow from the index: the loop of an unroll would carry them
+        # through every step.
         time_step = requests.time_step._replace(env_id=specs.env_ids(requests.env_index))
         # [K, B, ...] -> [K * B, ...]: the policy sees one batch.
         time_step, state = tf.nest.map_structure(
@@ -75,12 +77,15 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         )
 
         def call():
+            # Without a device this lifts the CPU that `trace` sets for the queues, and TensorFlow chooses.
             with tf.device(device):
                 return act(policy, time_step, state)
 
         policy_step, version = (
             tf_queues.weights.hold(1, (time_step, state), call) if guards_weights else call()
         )
+        # A return queue has one place, and its environment asks again only after it has taken the answer: no
+        # answer waits for a place, so a slow environment does not hold up the others of its batch.
         sent = [
             tf_queues.action_return_queues[index].enqueue(part)
             for index, part in zip(
@@ -111,6 +116,8 @@ class ActorThread(DriverThread):
         self._actor_index = tf.constant(actor_index)
         self._serve = serve
         self._clock = clock
+        # One batch first: nothing is known yet of how fast the environments ask, and a call returns only when
+        # its last batch is answered.
         self._num_batches = 1
 
     def work(self):

@@ -90,6 +90,7 @@ class AsyncOffPolicyDriver(Driver):
             num_envs,
             num_actors,
             settings.actor_queue_cap,
+            # In lockstep no more than the batch that was ordered can wait.
             self._num_unrolls * (1 if settings.is_lockstep else settings.max_waiting_batches),
             # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is.
             4 * self._num_sources,
@@ -215,6 +216,8 @@ class AsyncOffPolicyDriver(Driver):
         with single_threaded():
             period = self._settings.parameter_update_period
             if period is not None:
+                # The counter is one of the copied variables, so the copy itself says how old it is. Weights
+                # that were copied from elsewhere count as an update (`Learner.note_copied_weights`).
                 age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
                 if publishes or age >= period:
                     # A wait that `StallWatch` measures: an actor gives its permit back only after its answer.
@@ -319,6 +322,7 @@ class AsyncOffPolicyDriver(Driver):
 
     def _publish_weights(self):
         """Gives the collectors the learner's weights; later requests use them."""
+        # Read before the weights, in the thread that updates them: both are of the same update.
         self._published = int(self.learner.progress.updates)
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
 

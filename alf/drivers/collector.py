@@ -73,12 +73,17 @@ class Collector:
         # `Driver.sample` copies them to the actors, between two answers.
         if weights is not None:
             set_weights(self._policy, weights)
+        # Not in the constructor: the weights come with the first call, and with N below the number of
+        # environments these act from the start on.
         if not self._is_started:
             self._driver.start()
             self._is_started = True
         batches: list[Experience] = []
         self._driver.sample(batches.append)
+        # One batch: `unroll_length` is an int and the mode is not "poll", so a call takes neither none nor
+        # several.
         (experience,) = batches
+        # The driver counts its sub-environments from 0, as the drivers of all other collectors do.
         experience = experience._replace(env_id=experience.env_id + np.int32(self._first_env_id))
         return [x.numpy() for x in tf.nest.flatten(experience)]
 

@@ -8,6 +8,7 @@ from alf.drivers.env_thread import lap_hand_over
 from alf.drivers.stage_clock import HAND_OVER, RECEIVE
 from alf.drivers.threads import DriverThread
 
+# Queues that close do not wake a thread that waits for Ray, so it must look by itself.
 _RECEIVE_SECONDS = 0.5  # the longest wait for unrolls until the thread looks whether the driver stops
 
 
@@ -96,11 +97,15 @@ class CollectorThread(DriverThread):
             self._request_all()
             # Exactly one answer of each for an order: the learner's batch holds one unroll of each
             # environment.
+            # A wait that ended without an answer counts for nothing, and `receive` asks the successor of a
+            # lost collector itself.
             missing = self._collectors.num_collectors
             while missing and not self._coord.should_stop():
                 missing -= len(self._take())
             return
         if self._is_first:
+            # Here and not in the constructor: all requests and answers pass through this thread, so
+            # `Collectors` needs no lock for them. Only `publish` comes from another one.
             for _ in range(self._collectors.max_requests_in_flight):
                 self._request_all()
             self._is_first = False

@@ -96,10 +96,14 @@ class Driver(abc.ABC):
         metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *metrics]
         _check_names(self._metrics)
+        # `statistics` computes all of its own metrics in one pass over a record. They are shown and saved
+        # with the others, but not called.
         self._observers = [*counts, statistics, *metrics, *monitoring.observers]
         self._log_fields = _find_log_fields(self._observers, learner.policy) if specs else ()
         self.clocks = StageClocks()
         self._threads = DriverThreads(self._envs, collectors, monitoring, self._wake, self.queue_sizes)
+        # Without a lock: `publish_soon` is for callbacks of the trainer, which run in the thread that
+        # collects.
         self._publishes_next = False
 
     @classmethod
@@ -121,6 +125,7 @@ class Driver(abc.ABC):
         envs = make_envs(env_fn, num_envs)
         try:
             return cls(envs, learner, **kwargs)
+        # Until the constructor has returned, nobody but this function has the environments to close them.
         except BaseException:
             close_all(envs)
             raise
@@ -233,6 +238,8 @@ class Driver(abc.ABC):
     def copy_episodes(self, state: Any) -> None:
         """Copies the figures of the last episodes from a state of another driver's `get_state`."""
         for metric in self._metrics:
+            # Also while the log thread runs: an episode that ends meanwhile is one more figure among these.
+            # Counters are not copied, because they count what this driver has stepped.
             if isinstance(metric, EpisodeMetric) and metric.name in state["metrics"]:
                 metric.set_state(state["metrics"][metric.name])
 
@@ -335,6 +342,8 @@ def _find_log_fields(observers, policy):
             "EpisodeStatistics.first_value is True, or an observer needs first_value: "
             f"{type(policy).__name__} has no first_value(), as ActorCriticPolicy has"
         )
+    # Fields that nobody reads stay out of the log queue: observations are by far the largest part of an
+    # unroll.
     return tuple(name for name in _OPTIONAL if name in needed)
 
 

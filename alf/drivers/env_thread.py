@@ -37,6 +37,7 @@ class EnvThread(DriverThread):
     def work(self):
         if self._frame is None:
             # A wait that ends early when the driver stops.
+            # The reset is a piece of work by itself: `run` looks for a stop again before the first unroll.
             if not self._coord.wait_for_stop(self._start_delay):
                 self._clock.lap(REST)
                 self._frame = self._unroller.run(self._first_frame, self._env_index)

@@ -22,6 +22,9 @@ class LogThread(DriverThread):
         self._log = log
 
     def work(self):
+        # Called eagerly, because observers are Python. If they are slow, the log queue fills, and the
+        # environments wait for them (the stage LOG of their clocks): records are never dropped while the
+        # driver runs.
         self._log(self._queues.log_queue.dequeue())
 
 

@@ -51,6 +51,8 @@ class Metric(abc.ABC):
 
 class _Counter(Metric):
     def __init__(self):
+        # Without a lock: only the thread that logs adds, and other threads read an int, the old one or the
+        # new one.
         self._count = 0
 
     def result(self):
@@ -235,11 +237,14 @@ class EpisodeStatistics:
     def _values(self, record, is_first, age):
         """Returns the summands of each step, [., B * T]. A FIRST step adds nothing but its first value."""
         num_rewards, num_keys = self._num_rewards, len(self._info_keys)
+        # float64, although rewards are float32: in a long episode the sum would soon be too large for small
+        # rewards.
         values = np.empty((self._info + 2 * num_keys, len(age)))
         values[:num_rewards] = record.reward.T.reshape(num_rewards, -1)
         values[self._length] = 1.0
         values[: self._length + 1, is_first.nonzero()[0]] = 0.0
         reward = values[0] if num_rewards == 1 else values[:num_rewards].sum(axis=0)
+        # A step is at most T - 1 steps old in its record, so T powers serve all records of a driver.
         if len(self._powers) != len(record.step_type):
             self._powers = self._discount ** np.arange(len(record.step_type))
         values[self._discounted] = reward * self._powers.take(age)

@@ -76,6 +76,8 @@ class NestFIFOQueue:
 
         Nothing can be appended any more. Items that wait can still be taken; then `dequeue` fails.
         """
+        # Without the cancellation a thread that waits at a full queue would go on waiting for a place, which
+        # nobody makes any more.
         tf.raw_ops.QueueCloseV2(handle=self.handle, cancel_pending_enqueues=True)
 
     def _pack(self, components, leading):
@@ -153,6 +155,8 @@ class Semaphore:
 
     def close(self):
         """Wakes all threads that wait, with an error; may be repeated, from any thread."""
+        # A permit that is free can still be taken, but none can be given back any more: whoever holds one
+        # ends there, with CancelledError.
         self._queue.close()
 
 
@@ -167,6 +171,8 @@ def _make_handles(num_queues, capacity, spec, name):
     # operation for each set of attributes until the process ends. The name of the queue is one, so that is 36
     # KB for each queue.
     components = _get_components(spec)
+    # A queue that knows no shapes takes items of any shape: `NestFIFOQueue.enqueue` compares them with the
+    # spec.
     is_static = all(s.shape.is_fully_defined() for s in components)
     kwargs = {
         "component_types": [s.dtype for s in components],

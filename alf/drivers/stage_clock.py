@@ -59,6 +59,8 @@ class StageClock:
             seconds -= part_seconds
             before = stages.get(part, _NOTHING)
             stages[part] = before[0] + part_seconds, before[1] + part_times
+        # The pair is replaced as a whole: a reader in another thread never sees the seconds of this lap with
+        # the times of the one before.
         before = stages.get(stage, _NOTHING)
         stages[stage] = before[0] + seconds, before[1] + times
         return now

@@ -78,6 +78,8 @@ class SyncOffPolicyDriver(Driver):
     def start(self) -> None:
         """Traces the graphs, starts the thread, and waits until all environments are reset."""
         self._begin()
+        # No copy of the weights, unlike the asynchronous driver: between an order and its outcome the caller,
+        # who trains, waits.
         index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
         # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
         # there.
@@ -87,6 +89,8 @@ class SyncOffPolicyDriver(Driver):
         (clock,) = self.clocks.environments
         num_envs, common = self._specs.num_envs, (self._threads.coord, self._handover)
         thread = UnrollThread(*common, num_envs, self._unroller, first_frame, unroll, clock)
+        # One thread steps all environments. If it hangs in one of them, only this one waits for the thread to
+        # be closed: the others are in no call.
         self._threads.start([thread], [thread] * num_envs)
         # The first outcome comes when all environments are reset. An error of a reset is raised here.
         self._take()

@@ -95,6 +95,8 @@ class TFQueues:
         """Closes every queue and semaphore; may be repeated, from any thread."""
         # `init_scope`: also while a graph is traced, the queues close now, and not when the graph runs.
         with tf.init_scope():
+            # In any order: whoever closes has told the coordinator to stop before, so a thread that wakes
+            # ends, and asks no other queue for more.
             for one in vars(self).values():
                 one.close()
 

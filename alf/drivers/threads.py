@@ -47,6 +47,9 @@ class DriverThread(threading.Thread, abc.ABC):
 
     def run(self):
         try:
+            # The coordinator keeps this thread's error for the caller of the driver, if it is the first one
+            # and comes before any stop. Later errors follow from the stop, and would only hide the cause. The
+            # executor's context belongs to a thread, so each one enters it.
             with self._coord.stop_on_exception(), single_threaded():
                 try:
                     while not self._coord.should_stop():

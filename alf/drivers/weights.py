@@ -15,10 +15,13 @@ def get_weights(policy, dtype="float32"):
         dtype: "float32", "float16" or "bfloat16", the type of the arrays of trainable float32 variables.
             Other variables, such as counters and the statistics of data transformers, keep their types.
     """
+    # A count above 2,048 is not exact in float16, and one above 65,504 is infinite: only weights may be
+    # short.
     trainable = {id(v) for v in policy.trainable_variables}
     short = tf.as_dtype(dtype).as_numpy_dtype
 
     def get(variable):
+        # `numpy` copies a variable, so the next update does not change an array that still waits to be sent.
         value = variable.numpy()
         return value.astype(short) if id(variable) in trainable and value.dtype == np.float32 else value
 
@@ -30,5 +33,7 @@ def set_weights(policy, weights):
     ours, theirs = [v.shape for v in policy.variables], [np.shape(x) for x in weights]
     if ours != theirs:
         raise ConfigError(f"the weights are of another policy: their shapes are {theirs}, not {ours}")
+    # One variable after another, while actors may read: a policy that is set must not be the one that acts.
+    # `Collector` sets the original, from which its driver copies to the actors.
     for variable, value in zip(policy.variables, weights, strict=True):
         variable.assign(value.astype(variable.dtype.as_numpy_dtype, copy=False))
