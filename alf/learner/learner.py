@@ -156,6 +156,8 @@ class Learner(tf.Module):
 
         The copy counts as an update, because the weights get a new version.
         """
+        # By position: `tf.Module` lists variables by the names of attributes, so learners with the same parts
+        # list theirs in the same order.
         for ours, theirs in zip(self.list_learned(), learner.list_learned(), strict=True):
             ours.assign(theirs)
         self.note_copied_weights()
@@ -168,6 +170,9 @@ class Learner(tf.Module):
         """
         # After the copy: an actor that reads the new version then acts with the new weights.
         self.progress.updates.assign_add(1)
+        # While the variables were copied, one after another, actors may have acted with some old and some new
+        # ones. They had read the old version before, so their steps are older than this one and are dropped.
+        # A learner with a replay buffer learns from the actions of any policy, and keeps them.
         if self.needs_fresh_experience:
             self._oldest_version = int(self.progress.updates)
             self.replayer.clear()
@@ -220,6 +225,8 @@ class Learner(tf.Module):
         if oldest is not None and int(tf.reduce_min(experience.policy_version)) < oldest:
             self._has_dropped = True
             return
+        # In the same context as `_train`: a graph with a loop runs only in the context in which it was
+        # traced.
         with self.peers.watch(), single_threaded():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)

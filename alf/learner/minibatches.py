@@ -35,6 +35,7 @@ def split_in_segments(batch, length, final_state):
     rows = batch._replace(state=())
     states = [batch.state]
     # One segment after another: the state that enters a segment is the final state of the one before.
+    # This runs before the tape of the loss begins, so no gradient goes back into the segment before.
     for start in starts[:-1] if tf.nest.flatten(batch.state) else ():
         part = tf.nest.map_structure(lambda x, start=start: x[start : start + length], rows)
         states.append(final_state(part, states[-1]))
@@ -93,6 +94,8 @@ def select_part(i, order, size):
     """
     count = tf.size(order)
     part = i % -(-count // size)
+    # Shuffled once in a pass, and carried through its parts: all of them must be cut from one order. Else a
+    # pass would take some elements twice and leave others out.
     order = tf.cond(part == 0, lambda: tf.random.shuffle(order), lambda: order)
     places = part * size + tf.range(size)
     return tf.gather(order, places % count), places < count, order

@@ -139,6 +139,8 @@ class GroupOptimizer(tf.Module):
                 f"group of the algorithm's variables, here {sorted(groups)}. (Where policy and value share "
                 "their layers, there is no group 'value'.)"
             )
+        # One optimizer for two groups would count two steps for each update, by which Adam corrects its
+        # averages.
         if len({id(one) for one in self._optimizers.values()}) < len(self._optimizers):
             raise ConfigError(
                 "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
@@ -173,6 +175,8 @@ class GroupOptimizer(tf.Module):
         for name, norm in zip(self._groups, norms, strict=True):
             change = tf.identity  # a new tensor also without a limit
             if self._max_grad_norm is not None:
+                # Divided by the greater of the two, so that a norm of 0 divides nothing by zero and scales by
+                # 1.
                 scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
                 change = functools.partial(tf.multiply, scale)
             limited[name] = [None if x is None else change(x) for x in gradients[name]]
@@ -213,6 +217,8 @@ def _prepare_optimizer(name, optimizer, progress):
         raise ConfigError(f"{setting} is the optimizer of another learner: each needs an instance of its own")
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)
     if isinstance(learning_rate, Schedule):
+        # Keras calls it while the graph of the update is traced, which then reads the counters in each
+        # update. A number, evaluated here, would stay in the graph as a constant.
         optimizer.learning_rate = lambda: learning_rate(progress)
         return learning_rate
     return None

@@ -84,6 +84,9 @@ def _meet(addresses, index, timeout):
         server = socket.create_server(("", port))
     except OSError as error:
         raise ConfigError(f"MultiWorkerMirroredStrategy: TF_CONFIG has port {port} here: {error}") from None
+    # The socket of this process lets the others find it until it has found them all. Then the port is closed
+    # for a moment, until TensorFlow's server listens there: whoever still looks for this process finds the
+    # server.
     with server:
         for other, address in enumerate(addresses):
             while other != index and not _listens(address):

@@ -103,6 +103,8 @@ class ReplayTraining:
         # No source: new experience may have filled the buffer, so the next call of `train_from_replay`
         # chooses anew.
         num_steps, self._fresh_steps, self._source = self._fresh_steps, 0, None
+        # Before the updates, whose schedules see these steps. Not summed over processes, as `UnrollTraining`
+        # does: `Learner` refuses a replay buffer with several of them.
         update.progress.env_steps.assign_add(num_steps)
         if not self._is_filled:
             # Steps that fill a buffer earn no updates. After a restart without the old buffer, the new one is
@@ -166,6 +168,8 @@ class ReplayTraining:
             num_updates *= -(-num_sequences // size) if size else 0
         if not num_updates:
             return {}
+        # A tensor, because a fractional ratio gives another number at each call: one trace serves all
+        # numbers.
         return self._train_on((tf.constant(num_updates), sequences), update, replayer, size)
 
     def _make_updates(self, inputs, update, replayer, size):

@@ -66,6 +66,8 @@ class Replicas:
                 "@MirroredStrategy() with parentheses"
             )
         self._strategy, self._compute_part = strategy, compute_part
+        # With several processes, each splits only its own batch: `worker_devices` are the devices of this
+        # process.
         self._num_local = len(strategy.extended.worker_devices)
 
     def compute(self, batch):
@@ -100,6 +102,8 @@ class Replicas:
     def _compute_replica(self, parts):
         replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
         # The id counts the replicas of all processes; each process has the parts of its own replicas.
+        # TensorFlow traces this function once for each replica, so the id is known here, and the graph of a
+        # replica has only its own part.
         part = parts[tf.get_static_value(replica_id) % self._num_local]
         train_info, loss_info, gradients = self._compute_part(part)
         return train_info, loss_info.priority, _average((loss_info.loss, loss_info.extra, gradients))
@@ -114,12 +118,15 @@ def _average(nest):
     context, tensors = tf.distribute.get_replica_context(), [x for x in leaves if x is not None]
     # A constant gets a device here, without which a strategy cannot average it.
     tensors = [x if isinstance(x, tf.IndexedSlices) else tf.identity(x) for x in tensors]
+    # One call for all tensors: in each call all replicas wait for each other.
     averages = iter(context.all_reduce(tf.distribute.ReduceOp.MEAN, tensors))
     return tf.nest.pack_sequence_as(nest, [None if x is None else next(averages) for x in leaves])
 
 
 def _split(batch, num_parts):
     """Splits an `Experience` of [T+1, B, ...] into a list of R parts of [T+1, B/R, ...]."""
+    # Parts are neighbouring columns, in order, so that `compute` can join the priorities of all parts by a
+    # concatenation.
     size = batch.step_type.shape[1] // num_parts
 
     def select(i):

@@ -83,6 +83,7 @@ class UnrollTraining:
         `Experience` of [Q, T+1, B, ...].
         """
         experience, num_fresh = self.replayer.replay_all()
+        # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
         summary = self._train_on((experience, tf.constant(num_fresh)), update)
         if not self.replayer.has_more:
             return summary, experience
@@ -105,6 +106,7 @@ class UnrollTraining:
         summary = train_in_minibatches(lambda part: update(part)[0], batch, *splits, stop)
         # After the updates. Without an order, a schedule might read the steps before or after the sum.
         with tf.control_dependencies(tf.nest.flatten(summary)):
+            # Older unrolls were counted when they were fresh.
             update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **lag}
 

@@ -78,6 +78,8 @@ class Update:
             `Experience` of [T+1, B, ...], whose state is the policy's recurrent state; and a dict of float32
             scalars, the policy lag: the updates between the weights that acted and the present weights.
         """
+        # The state has no rows: it stays out while the data transformer and the cut of the context go over
+        # rows.
         state = batch.state.train
         batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
         batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
@@ -93,6 +95,7 @@ class Update:
         if self._max_policy_lag is not None:
             is_old = is_trained & (lag > self._max_policy_lag)
             is_trained &= ~is_old
+            # Here and not in each update: several passes over a batch of unrolls count its old steps once.
             self._dropped_steps.assign_add(tf.math.count_nonzero(is_old))
         # Row T has weight 0: it only bootstraps.
         weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
@@ -144,6 +147,8 @@ class Update:
 
     def count_env_steps(self, count):
         """Adds environment steps, int64 scalar, summed over all learner processes, in the graph."""
+        # Every process counts the steps of all processes: schedules then have the same value in each, without
+        # which the same gradients would make different weights.
         self.progress.env_steps.assign_add(self.peers.sum(count))
 
     def histograms(self):
@@ -184,6 +189,8 @@ class LastValues:
         """Replaces the tensor kept under a name, in the graph. Its shape may change."""
         # The variable is made while the graph is traced, outside of it.
         if name not in self._kept:
+            # In main memory: NumPy makes the histograms, and a GPU would keep a batch for nothing between two
+            # of them.
             with tf.init_scope(), tf.device("CPU:0"):
                 zero = tf.zeros([], x.dtype)
                 self._kept[name] = tf.Variable(zero, trainable=False, shape=tf.TensorShape(None))
