@@ -56,6 +56,7 @@ def make_replayer(
             f"exp_replayer is {name!r}{made}: it must be one of {sorted(_KIND_OF_NAME)}, a replayer, or a "
             "class or function that makes one"
         )
+    # Also a replayer that was just made: the user's own function may have ignored the arguments.
     replayer.check_fits(**settings)
     return replayer
 

@@ -64,6 +64,9 @@ def open_archive(path):
 
 def open_new(archive, name, deflates=False):
     """Opens a new array in the archive for writing, compressed or not."""
+    # `ZipFile` takes the compression of a new member from this attribute: `open` has no argument for it. And
+    # the size is not known before the array is written: without `force_zip64` an array of more than 2 GiB
+    # would fail at its end.
     archive.compression = zipfile.ZIP_DEFLATED if deflates else zipfile.ZIP_STORED
     return archive.open(f"{name}.npy", "w", force_zip64=True)
 
@@ -75,6 +78,7 @@ def write_array(archive, name, array):
 
 def read_array(archive, name):
     with archive.open(f"{name}.npy") as file:
+        # A file may come from anywhere, and a pickle in it could run any code.
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
@@ -87,6 +91,8 @@ def open_array(archive, name):
     """Context manager that yields the file of an array's content, its shape, Fortran order and dtype."""
     with archive.open(f"{name}.npy") as file:
         np.lib.format.read_magic(file)
+        # NumPy writes later versions of the header only for dtypes with many fields, which no buffer has. A
+        # file with another version cannot be read here, and `open_archive` says so.
         yield file, *np.lib.format.read_array_header_1_0(file)
 
 

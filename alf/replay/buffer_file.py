@@ -54,6 +54,7 @@ def save(path, replayer, priorities=None, compress=False):
     header = {"format": FORMAT, "version": VERSION, "row_spec": nest_to_json(replayer.row_spec)}
     header.update({key: getattr(replayer, key) for key in LAYOUT})
     tables = _make_tables(replayer, replayer.batch_size)
+    # The archive ends first, with its list of members, and only then the file gets its name.
     with replace_file(path) as whole, zipfile.ZipFile(whole, "w", compresslevel=1) as archive:
         write_array(archive, "header", np.array(json.dumps(header)))
         for table in tables:
@@ -68,6 +69,8 @@ def save(path, replayer, priorities=None, compress=False):
                     for chunk in list_chunks(shape, x.dtype):
                         file.write(read_at(x, rows[chunk]).numpy().tobytes())
             if priorities is not None and not table.prefix:
+                # These may be newer than the rows. `PrioritizedReplayer.load` drops the ones of rows where no
+                # sequence of the file begins.
                 write_array(archive, "priority", priorities.get(rows).numpy())
         # Rows were overwritten meanwhile. The ranges, written last, leave them out.
         first_intact = np.maximum(first, replayer.steps_after_write.numpy() - replayer.max_steps)
@@ -256,6 +259,7 @@ def _write_content(archive, place, replayer):
                     write_at(x, rows[chunk][keep[chunk]], entries[keep[chunk]])
     _assign_at(replayer.steps, place.envs, place.last)
     _assign_at(replayer.first, place.envs, place.first)
+    # Of the first table, of time steps, to which priorities belong.
     return kept[0]
 
 
@@ -305,6 +309,7 @@ def _find_wrong_value(archive, name, dtype, limits):
         for chunk in list_chunks(shape, dtype):
             count = len(range(*chunk.indices(shape[0])))
             content = file.read(count * math.prod(shape[1:]) * dtype.size)
+            # In the tensor's dtype: the file calls a bfloat16 uint16, in which nothing is infinite.
             values = np.frombuffer(content, dtype.as_numpy_dtype).reshape(count, *shape[1:])
             if not np.isfinite(values).all():
                 return "not finite"

@@ -103,6 +103,7 @@ class BufferReplayer(SequenceReplayer):
 
     @tf.function(autograph=False, reduce_retracing=True)
     def observe(self, experience: Experience) -> None:
+        # Only while this is traced, so that it costs nothing later.
         check_experience(experience, self._unroll_spec)
         num_unrolls = tf.shape(experience.step_type)[0]
 
@@ -110,6 +111,8 @@ class BufferReplayer(SequenceReplayer):
             unroll = tf.nest.map_structure(lambda x: x[q], experience)
             env = tf.cast(unroll.env_id[0, 0] // self.batch_size, tf.int64)
             column = tf.range(self.batch_size, dtype=tf.int64)
+            # Row 0 overwrites row T of the unroll before, which `EnvUnroller.unroll` could not fill: the
+            # action in that row and its log probability were only known when this unroll began.
             start = read_at(self.steps, env)
             end = start + self.unroll_length
             rows = tf.reshape(self.row_of(env, column, tf.range(start, end + 1)[:, tf.newaxis]), (-1,))
@@ -156,6 +159,8 @@ class BufferReplayer(SequenceReplayer):
 
     def state_row_of(self, env: Array, column: Array, position: Array) -> Array:
         """Returns the index in `states` of the state with which the unroll at a position begins; int64."""
+        # States go round by themselves, and not with the slots of time steps, of which a round need not be a
+        # whole number of unrolls.
         slot = position // self.unroll_length % self._max_states
         return (env * self._max_states + slot) * self.batch_size + column
 
@@ -175,6 +180,8 @@ class BufferReplayer(SequenceReplayer):
             low, high: int64 [num_envs]. Sequences may start at `start_stride` times low, low + 1, ...
             high - 1; nowhere if low == high.
         """
+        # A start needs its context in front and `length` steps behind. Both bounds are rounded inwards, to
+        # where unrolls began.
         low = -(-(self.oldest() + self._context) // self.start_stride)
         high = (self.steps - length) // self.start_stride + 1
         return low, tf.maximum(low, high)
@@ -228,11 +235,14 @@ class BufferReplayer(SequenceReplayer):
             env_id=tf.ones_like(experience.step_type) * env_id,
             state=PolicyState(
                 transformer=zeros_from_spec(self.row_spec.state.transformer, count),
+                # Right only where an unroll began, and `starts` names no other places.
                 train=read_at(self.states, self.state_row_of(env, column, start)),
             ),
         )
 
     def save(self, path: str, compress: bool = False) -> None:
+        # Usually in the thread in which `Checkpointer` saves, while the thread that trains observes and
+        # draws.
         buffer_file.save(path, self, self._tree, compress)
 
     def load(self, path: str) -> None:
@@ -247,6 +257,7 @@ class BufferReplayer(SequenceReplayer):
 
     def _assert_any(self, total, length):
         """Makes an operation, to be run before a draw, that fails if `total` is 0. None in eager mode."""
+        # In the graph, because the number of sequences is known only when it runs.
         message = f"ALF: the replay buffer holds no sequence of {length} steps yet"
         return tf.debugging.Assert(total > 0, [message])
 
@@ -269,8 +280,11 @@ class UniformReplayer(BufferReplayer):
             # Not 0, or `uniform` would fail first, with a worse message.
             total = tf.maximum(ends[-1], 1) * self.batch_size
         # One number for (environment, start, column): environments with more sequences are drawn more often.
+        # In int64, because TensorFlow takes random bits modulo the range, which is uneven unless the range is
+        # far smaller than the type's.
         drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
         nth, column = drawn // self.batch_size, drawn % self.batch_size
+        # An environment without sequences ends where the one before ends: "right" passes it over.
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
         start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
         sequences = Sequences(env, column, start)

@@ -72,6 +72,7 @@ class HybridReplayer(SequenceReplayer):
         return self._online.num_steps()
 
     def num_sequences(self, length: int) -> Array:
+        # By this number training finds out whether it may begin. The offline part is full from the beginning.
         return self._online.num_sequences(length)
 
     def all_sequences(self, length: int) -> Sequences:
@@ -99,6 +100,7 @@ class HybridReplayer(SequenceReplayer):
         num_offline = min(max(round(self._proportion * batch_size), 1), batch_size - 1)
         online, *online_drawn = self._online.sample(batch_size - num_offline, length, progress)
         offline, sequences, weight = self.offline.sample(num_offline, length, progress)
+        # The online part first, as `_join` puts it: a row of `drawn` names a column of the batch.
         drawn = concat([online_drawn, [_flip_env(sequences), weight]], axis=0)
         return _join(online, offline), *drawn
 
@@ -141,6 +143,7 @@ def check_same_rows(ours, theirs):
 
 def _flip_env(sequences):
     """Converts `Sequences` of the offline replayer into `Sequences` of the `HybridReplayer`, and back."""
+    # Not -env, which would leave environment 0 as it is.
     return sequences._replace(env=-1 - sequences.env)
 
 

@@ -65,6 +65,7 @@ def read_layout(paths, length=None):
         with open_archive(path) as (archive, header):
             begin, end = read_ranges(archive, "")
             headers.append(header)
+            # n steps have n + 1 time steps.
             lengths.append(int((end - begin).max()) - 1)
         theirs, ours = (describe_specs(x["row_spec"], x["unroll_length"]) for x in (header, headers[0]))
         raise_difference(f"the replay buffer {path!r}", f"in {paths[0]!r}", theirs, ours)
@@ -79,6 +80,7 @@ def read_layout(paths, length=None):
             f"offline_buffer_length is {length}: it must be at least {unroll_length}, one unroll, because "
             f"there is a recurrent state in {paths[0]!r}"
         )
+    # All environments get as many slots as the longest one needs, because a replayer has one capacity.
     max_steps = max(unroll_length, *lengths)
     max_steps = max_steps if length is None else min(max_steps, length)
     unroll_spec = add_leading_dims(row_spec, unroll_length + 1, batch_size, keep_bounds=True)
@@ -123,6 +125,10 @@ def load_replayer(paths: Sequence[str], context: int = 0, length: int | None = N
         raise ConfigError(f"the offline buffer is too large, {hint}: {error}") from None
     column = 0
     for path in paths:
+        # One file after another into the same memory: only a part of one array is held besides it
+        # (`CHUNK_BYTES`).
         column += load_part(path, replayer, column)
+    # The updates of other runs, compared with the updates of this one, would show a policy lag below zero,
+    # and `max_policy_lag` would drop steps by chance.
     replayer.rows.policy_version.assign(tf.zeros_like(replayer.rows.policy_version))
     return replayer

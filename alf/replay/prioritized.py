@@ -49,6 +49,8 @@ class PrioritizedReplayer(BufferReplayer):
         # p^alpha of the sequence that starts at each row, 0 if none does.
         self._tree = SumTree(self.num_rows)
         with tf.device("CPU:0"):
+            # Any number above 0 would do: until the first update all sequences have it, and the draws are
+            # uniform.
             self._largest = tf.Variable(1.0, trainable=False, dtype=tf.float64)
             # The length of the sequences in the tree, from which follows where the newest of them start.
             self._length = tf.Variable(1, trainable=False, dtype=tf.int64)
@@ -69,6 +71,7 @@ class PrioritizedReplayer(BufferReplayer):
         self._tree.update(new, tf.fill(tf.shape(new), self._largest.read_value()))
 
     def clear(self) -> None:
+        # `sample` draws from the tree and does not look at `starts`: sequences must leave the tree, too.
         super().clear()
         self._fill_tree(self._length)
 
@@ -78,6 +81,8 @@ class PrioritizedReplayer(BufferReplayer):
         tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
         total = self._tree.total()
         with tf.control_dependencies([self._assert_any(total, length)]):
+            # In float64, as the tree is: a float32 is one of 2^23 numbers, so in a large buffer some sequences
+            # would never be hit, and the sums would lose small priorities beside large ones.
             targets = tf.random.uniform((batch_size,), dtype=tf.float64) * total
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
@@ -98,11 +103,13 @@ class PrioritizedReplayer(BufferReplayer):
         with tf.control_dependencies([tf.debugging.Assert(is_right, message)]):
             values = (priorities + self._epsilon) ** self._alpha
         # The largest priority so far, also if that sequence is gone: new sequences are tried soon.
+        # If none of them is held any more, the maximum of no values is minus infinity, which changes nothing.
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
 
     def load(self, path: str) -> None:
         try:
+            # The file has p^alpha: with another alpha these stay as they are until updates replace them.
             super().load(path)
             self._largest.assign(tf.maximum(self._largest, tf.reduce_max(self._tree.numbers())))
         finally:  # a load that fails may leave an empty buffer; then the tree must be empty, too
@@ -113,6 +120,7 @@ class PrioritizedReplayer(BufferReplayer):
         """Fills the tree with all sequences of `length`. New ones get the largest priority so far."""
         length = tf.cast(length, tf.int64)
         rows = self.row_of(*self.list_sequences(*self.starts(length)))
+        # A sequence that starts where one of the old length started keeps its priority.
         values = self._tree.get(rows)
         values = tf.where(values > 0.0, values, self._largest)
         self._tree.assign(tf.scatter_nd(rows[:, tf.newaxis], values, (self.num_rows,)))
@@ -161,6 +169,8 @@ class SumTree:
         for i, level in enumerate(self._levels):
             tf.raw_ops.ResourceScatterNdUpdate(ref=level.handle, indices=_split(indices), updates=values)
             if i + 1 < len(self._levels):
+                # The sums are read after the numbers are written: a `tf.function` keeps the order of reads
+                # and writes of one variable.
                 indices, _ = tf.unique(indices // _FANOUT)
                 values = tf.reduce_sum(read_at(level, indices), axis=1)
 

@@ -34,6 +34,7 @@ def allocate(setting, size, spec):
         raise TooLittleMemory(f"{setting}: that takes {gigabytes} of memory")
 
     def make(s):
+        # The variable takes over this tensor with its memory. A copy would write every page.
         value = tf.raw_ops.Empty(shape=(size, *s.shape), dtype=s.dtype, init=False)
         return tf.Variable(value, trainable=False)
 
@@ -46,6 +47,8 @@ def allocate(setting, size, spec):
 
 def write_at(variables, indices, values):
     """Writes a nest of values [..., *shape] to variables at int64 indices [...]. Returns the operations."""
+    # TensorFlow takes no exclusive lock for them: a read in another thread may return a row that is half old
+    # and half new. `BufferReplayer` says how its readers find out.
     pairs = zip(tf.nest.flatten(variables), tf.nest.flatten(values), strict=True)
     return [tf.raw_ops.ResourceScatterUpdate(resource=v.handle, indices=indices, updates=x) for v, x in pairs]
 

@@ -27,6 +27,7 @@ class OneTimeReplayer(UnrollReplayer):
         self._observed = []
 
     def observe(self, experience: Experience) -> None:
+        # Kept without a copy: nobody changes the tensors of a batch.
         self._observed.append(experience)
 
     def replay_all(self) -> tuple[Experience, int]:
@@ -72,6 +73,7 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         self._ring.write(experience)
         # Rows that lead to a FIRST step are not steps of the environment.
         steps = tf.math.count_nonzero(tf.not_equal(experience.step_type[:, 1:], FIRST), axis=(1, 2))
+        # Counted now, because an unroll that is dropped later has been overwritten by then.
         self._waiting += steps.numpy().tolist()
         # The ring has overwritten its oldest unrolls; the difference to what should wait was dropped.
         num_dropped = len(self._waiting) - (self._ring.count - self._ring.first)
@@ -140,6 +142,7 @@ class MixInReplayer(OneTimeReplayer):
         experience = fresh
         if self._older.count > self._older.first:
             self._credit.earn(num_fresh)
+            # A fraction of an unroll is carried to the next batch, and not rounded away.
             num_older = self._credit.take()
             if num_older:
                 numbers = tf.random.uniform((num_older,), self._older.first, self._older.count, tf.int64)
@@ -149,10 +152,13 @@ class MixInReplayer(OneTimeReplayer):
         return experience, num_fresh
 
     def divisor(self, num_unrolls: int) -> int:
+        # The number of older unrolls differs from batch to batch, so nothing more is sure.
         return 1
 
     def clear(self) -> None:
         super().clear()
+        # Older unrolls, too: `Learner.note_copied_weights` clears the replayer to get rid of steps of other
+        # weights.
         self._older.clear()
 
     def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
@@ -189,6 +195,7 @@ class MultiPassReplayer(OneTimeReplayer):
         super().__init__()
         self._num_passes = num_passes
         # None, or a pair: an `Experience` and the number of passes over it so far.
+        # A slot refers to the tensors that were observed, which stay in memory until its last pass.
         self._slots: list[Any] = [None] * num_batches
         self._turn = 0
 
@@ -215,6 +222,7 @@ class MultiPassReplayer(OneTimeReplayer):
 
     def clear(self) -> None:
         super().clear()
+        # The turn stays where it is: empty slots are all alike.
         self._slots = [None] * len(self._slots)
 
 
@@ -243,6 +251,7 @@ class _UnrollRing:
         # The count goes into the graph as a tensor: a Python number would trace `_write` for every call.
         count = self.count + experience.step_type.shape[0]
         self._write(experience, tf.constant(count, tf.int64))
+        # After the write: a batch that does not fit the spec is refused there, and nothing has changed.
         self.count = count
         self.first = max(self.first, count - self.max_unrolls)
 
@@ -256,6 +265,7 @@ class _UnrollRing:
     @tf.function(autograph=False, reduce_retracing=True)
     def read(self, numbers):
         """Returns the unrolls with the numbers int64 [Q], an `Experience` of [Q, T+1, B, ...]."""
+        # A copy, so an `observe` that overwrites these places does not change a batch.
         return read_at(self._unrolls, numbers % self.max_unrolls)
 
     @tf.function(autograph=False, reduce_retracing=True)
