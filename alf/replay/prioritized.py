@@ -81,8 +81,8 @@ class PrioritizedReplayer(BufferReplayer):
         tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
         total = self._tree.total()
         with tf.control_dependencies([self._assert_any(total, length)]):
-            # In float64, as the tree is: a float32 is one of 2^23 numbers, so in a large buffer some sequences
-            # would never be hit, and the sums would lose small priorities beside large ones.
+            # In float64, as the tree is: a float32 is one of 2^23 numbers, so in a large buffer some
+            # sequences would never be hit, and the sums would lose small priorities beside large ones.
             targets = tf.random.uniform((batch_size,), dtype=tf.float64) * total
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
