@@ -59,10 +59,12 @@ class Checkpoints(Callback):
             return
         with trainer.driver.clocks.learner.stage("checkpoints"):
             try:
+                # After the update: counters, weights and replay buffer are of the same iteration then.
                 trainer.save()
             except SaveError as error:  # of a full disk, for example; a later save may succeed
                 logging.error("%s", error)
 
     def on_end(self, trainer: Any, reason: str) -> None:
         with trainer.driver.clocks.learner.stage("checkpoints"):
+            # A SaveError ends this run with an error: there is no later save that may succeed.
             trainer.save(is_last=True)

@@ -87,6 +87,7 @@ class Collection:
         phase = self._find_phase(iterations, env_steps)
         if phase is self.phase:
             return
+        # Not at the beginning of a run, which is in some phase from the start.
         if self.phase is not None:
             logging.info("collection %s", "begins" if phase is self._during else "ends")
         self.phase = phase
@@ -100,6 +101,8 @@ class Collection:
                 logging.error("collection has ended, but the driver did not stop as it should: %s", error)
 
     def _find_phase(self, iterations, env_steps):
+        # The end is asked for first: a run that is continued after its collection must not start the driver
+        # again.
         if isinstance(self._driver, OfflineDriver) or (self._until is not None and env_steps >= self._until):
             return self._after
         return self._before if iterations < self._from else self._during

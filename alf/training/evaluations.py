@@ -21,12 +21,16 @@ class Evaluations(Callback):
 
     def __init__(self, evaluator):
         self.evaluator = evaluator
+        # One number is enough: an evaluation begins only when the one before has been taken.
         self._step = None  # the x axis of the present evaluation in TensorBoard
 
     def on_check(self, trainer):
+        # Makes the environments, although the thread starts later: a setting that does not fit them is told
+        # before anything is written.
         self.evaluator.open(trainer.learner.policy)
 
     def on_begin(self, trainer):
+        # Only now, with the counters of the checkpoint: the intervals begin there.
         self.evaluator.run(trainer.root_dir, trainer.counters["env_steps"])
 
     def on_train_iter(self, trainer, summary):
@@ -36,6 +40,9 @@ class Evaluations(Callback):
             env_steps = trainer.position.num_env_steps
             if self.evaluator.is_due(env_steps):
                 try:
+                    # A copy of a checkpoint, because `max_to_keep` may remove the checkpoint itself before
+                    # the evaluation has read it. The copy stays until the next evaluation begins, which is
+                    # after this one has ended.
                     path = trainer.checkpoints.checkpointer.save_for_evaluation()
                     self.evaluator.start(path, env_steps)
                     self._step = trainer.summary_step
@@ -44,6 +51,8 @@ class Evaluations(Callback):
             self._take(trainer)
 
     def on_end(self, trainer, reason):
+        # An interrupted run should end soon, and the evaluation is lost. A finished one has nothing else to
+        # do, and its last weights may be the best.
         if trainer.finished:
             with trainer.driver.clocks.learner.stage("evaluation"):
                 self._take(trainer, _LAST_SECONDS)

@@ -23,6 +23,8 @@ class MachineMeter:
         """Returns a dict of floats by name: memory in MB of 10^6 bytes, and CPU in cores."""
         before, start = self._cpu, self._measured
         memory = self._read()
+        # psutil compares processes by number and start: one that got the number of an ended process is a new
+        # one.
         # The CPU time of a new process counts from now on.
         used = sum(seconds - before.get(process, seconds) for process, seconds in self._cpu.items())
         own = memory.pop(self._own)
@@ -37,11 +39,16 @@ class MachineMeter:
         """Reads the CPU time of each process; returns the resident memory of each, a dict of bytes."""
         now = self._measured = time.monotonic()
         if now - self._listed >= _LIST_SECONDS:
+            # Children of children, too: an evaluation in another process has workers of its own.
             self._children, self._listed = self._own.children(recursive=True), now
         self._cpu, memory = {}, {}
         for process in [self._own, *self._children]:
             with contextlib.suppress(psutil.Error):  # it has ended
+                # Memory that processes share, such as the arrays of workers, counts in each that has touched
+                # it: the sum may be more than the machine has given.
                 memory[process] = process.memory_info().rss
+                # User and system. The next two fields are the times of children, which are counted by
+                # themselves.
                 self._cpu[process] = sum(process.cpu_times()[:2])
         return memory
 
@@ -58,5 +65,6 @@ def cpu_seconds():
 
 def _measure_gpus():
     gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
+    # The memory of TensorFlow's tensors, and not of the blocks that it has reserved or other processes use.
     used = [tf.config.experimental.get_memory_info(gpu)["current"] for gpu in gpus]
     return {f"memory/gpu_{i}_mb": size / 1e6 for i, size in enumerate(used)}

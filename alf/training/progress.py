@@ -66,6 +66,8 @@ class Progress(Callback):
             logging.info("%.2f s since the first train step", trainer.position.max_seconds)
 
     def on_close(self, trainer):
+        # After an error nobody has called `on_end`, and the text of the error would go on in the line of the
+        # bar.
         if self._bar is not None:
             self._bar.close()
 

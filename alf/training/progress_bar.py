@@ -36,11 +36,15 @@ class Throughput:
         if len(self._points) > 1 and now - self._points[-2][0] < 0.25:
             self._points.pop()
         self._points.append((now, total))
+        # The second point and not the first: one point from before the longest window stays, where its rate
+        # begins.
         while now - self._points[1][0] > max(_WINDOWS.values()):
             self._points.popleft()
 
     def count_up_to(self, count):
         """Adds the steps that a counter has made since the last call; the first call adds none."""
+        # The counter of a continued run begins with the steps of the processes before, which were not made
+        # just now.
         self.add(0 if self._counted is None else count - self._counted)
         self._counted = count
 
@@ -49,6 +53,7 @@ class Throughput:
         end, total = self._clock(), self._points[-1][1]
         rates = {}
         for name, window in _WINDOWS.items():
+            # From the newest point that is as old as the window; in a short run from the first one.
             after = bisect.bisect_right(self._points, end - window, key=lambda point: point[0])
             start, before = self._points[max(0, after - 1)]
             rates[name] = (total - before) / max(end - start, 1e-9)
@@ -84,6 +89,9 @@ class ProgressBar:
         is_off = True if sys.stderr is None else None
         self._bar = tqdm(bar_format="{desc}", ncols=columns, nrows=lines, disable=is_off)
         self._interval = _LOG_SECONDS if self._bar.disable else 0.25
+        # A filter of the handler is called just before a line is written, in whichever thread writes it.
+        # `clear` takes tqdm's lock, as drawing does, so a line of another thread never lands in the middle of
+        # the bar.
         logging.get_absl_handler().addFilter(self._clear_line)
 
     def update(self, position, summary, phase=None):

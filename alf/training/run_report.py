@@ -26,6 +26,8 @@ class RunReport:
         self._episodes = episodes
         self._clocks = clocks
         clocks.learner.lap(REST)  # the time before this run is not part of it
+        # Only differences to these are shown: counters go on from the processes before, and so does the clock
+        # from a run before in this process.
         self._start, self._start_readings = count(), clocks.learner.read()
         self._first = None  # the counts at the first train step
         self._seconds_before = 0.0  # the time until then
@@ -33,6 +35,7 @@ class RunReport:
 
     def note_first_train_step(self):
         """Counts all time so far as one stage, the start of the run, in which graphs are compiled."""
+        # Before the new readings, from which `_read_seconds` counts afterwards.
         self._seconds_before = sum(self._read_seconds().values())
         self._start_readings = self._clocks.learner.read()
         self._first = self._count()
@@ -109,6 +112,7 @@ class EpisodeFigures:
         now, num_episodes = self._clock(), self.count()
         if num_episodes > self._num_episodes:
             self._num_episodes, self._ended = num_episodes, now
+        # Long episodes end seldom, and a return is not old only because none has ended for a minute.
         between = (self._ended - self._start) / max(1, num_episodes - self._initial)
         age, average = now - self._ended, format_number(self._metrics["AverageReturn"].result())
         if age <= max(_OLD_SECONDS, _OLD_EPISODES * between) or average == "-":

@@ -56,6 +56,7 @@ class StageMeter:
         `collects` is whether the driver runs. If not, there are only figures of the learner.
         """
         now, clock = self._read(), self._clocks.learner
+        # By the learner's clock, which ends stages in every iteration: other threads may be in a long one.
         is_short = _add_up(now[clock]) - _add_up(self._before[clock]) < self._min_seconds
         if self._values and collects == self._collects and is_short:
             return self._values
@@ -89,9 +90,12 @@ class StageMeter:
     def restart(self):
         """Starts a new measurement. Earlier figures stay only for threads that end no stage from now on."""
         self.measure()
+        # Or the next `measure`, if it came soon, would return the figures from before.
         self._values = {}
 
     def _read(self):
+        # The threads go on meanwhile, so the clocks are not read at the same moment. A share is a part of its
+        # own clock's time, so it does not matter.
         return {clock: clock.read() for clocks in self._clocks.by_group().values() for clock in clocks}
 
 
@@ -107,6 +111,8 @@ def find_bottleneck(shares, num_turns=1):
         "driver". docs/metrics.md has the rules.
     """
     learner, environments = shares["learner"], shares.get("environments")
+    # Where nothing collects, as before and after collection, the learner alone sets the speed. So the other
+    # side counts as waiting all the time.
     waits = [shares[group].get(HAND_OVER, 0.0) for group in ("environments", "collectors") if group in shares]
     sampling_waits, learner_waits = np.mean(waits) if waits else 1.0, learner.get(WAIT, 0.0)
     if max(sampling_waits, learner_waits) < _NO_WAIT:
@@ -118,7 +124,10 @@ def find_bottleneck(shares, num_turns=1):
     elif environments is None:
         return "collectors"
     else:
+        # In the synchronous driver the thread of the environments infers itself.
         inference = shares.get("actors", environments).get(INFERENCE, 0.0)
+        # While one environment has its turn the others wait: the shares of all of them together are the time
+        # in which any of them steps.
         steps = environments.get(STEP, 0.0) * num_turns
         parts = {"environments": steps, "actors": inference, "metrics": environments.get(LOG, 0.0)}
         parts["driver"] = 1 - environments.get(HAND_OVER, 0.0) - sum(parts.values())

@@ -60,6 +60,7 @@ class StopCriteria:
             limit = getattr(self, name)
             if limit is not None and value >= limit:
                 return f"{name}={limit} reached"
+        # A few early episodes are often the short or lucky ones: their average must not end a run.
         target = self.target_return
         if target is not None and average_return.full and average_return.result() >= target:
             return f"target_return={target} reached: {format_number(average_return.result())}"
@@ -81,6 +82,7 @@ def estimate_end(limits, first, now):
     """Estimates the end as `StopCriteria.estimate_end`, from a `Position` of limits or None."""
     seconds, ends = now.max_seconds - first.max_seconds, []
     for limit, before, value in zip(limits, first, now, strict=True):
+        # A count that has not moved yet has no speed.
         if limit is not None and value > before:
             ends.append(((limit - value) * seconds / (value - before), value / limit))
     if not ends:

@@ -41,6 +41,7 @@ class Summaries(Callback):
         self._written_at = self._written_iteration = None  # time and iteration of the last summary
 
     def on_begin(self, trainer: Any) -> None:
+        # Here, because it measures from its construction on, and the start of a run may take minutes.
         self._machine = MachineMeter()
         env_steps = trainer.counters["env_steps"] if trainer.restored else None
         self.writer = SummaryWriter(trainer.summary_path, env_steps)
@@ -50,6 +51,7 @@ class Summaries(Callback):
     def on_check(self, trainer: Any) -> None:
         # The last summary may come soon after the one before.
         shortest, progress = 0.5 * self._interval, trainer.learner.progress
+        # Not in `on_begin`: `Progress` has its turn before and shows these stages.
         self.stages = StageMeter(trainer.driver.clocks, lambda: int(progress.updates), shortest)
 
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:

@@ -99,10 +99,13 @@ class SummaryWriter:
 
     def _write(self, path, step, write):
         with self._warn_of_errors(path):
+            # Made at the first write, within the context: a directory that cannot be made is a warning, too.
             if path not in self._writers:
                 self._writers[path] = tf.summary.create_file_writer(path)
             with self._writers[path].as_default(step=step):
                 write()
+            # TensorFlow would write after ten values or two minutes: TensorBoard would lag behind, a kill
+            # would lose them, and the error of a full disk would come outside of the context.
             self._writers[path].flush()
 
     @contextlib.contextmanager
@@ -129,10 +132,10 @@ def _write_values(values):
 def write_histogram(name, values):
     """Writes a histogram of an array of any shape. Numbers that are not finite do not count.
 
-    If there are more than a million numbers, a million of them, drawn at random, count:
-        `tf.summary.histogram`
-    takes all, with 240 bytes of memory for each.
+    If there are more than a million numbers, a million of them, drawn at random, count, because
+    `tf.summary.histogram` takes all, with 240 bytes of memory for each.
     """
+    # Drawn by a generator of its own below: the random numbers of training do not depend on what is shown.
     values = np.asarray(values).ravel()
     if values.size > _MOST_NUMBERS:  # every k-th number would be from a few columns of an image
         values = values[np.random.default_rng(0).integers(values.size, size=_MOST_NUMBERS)]

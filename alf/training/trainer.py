@@ -120,6 +120,7 @@ class Trainer:
             check_dead_bindings()
             # All checks that need no directory are above. From here on the run has its directory.
             self._run_dir = RunDir(self.root_dir)
+            # Before the directory is read: from now on no other process changes what is checked here.
             self._run_dir.lock()
             self._run_dir.check_config()
             if has_checkpoints(self.root_dir):
@@ -129,6 +130,7 @@ class Trainer:
             self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
             self._run_dir.write_config(self.learner.policy, save_git_state)
+            # No thread of the run has started yet: none of them can see a binding change.
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
 
@@ -257,6 +259,7 @@ class Trainer:
             try:
                 finished, reason = self._loop()
                 self.finished = finished
+                # ALF's own come first, and save: an error in the user's `on_end` costs no checkpoint.
                 call_back(self._own, "on_end", self, reason)
             except BaseException as error:
                 end_callbacks(self._users, self, _describe_error(error), raises=False)
@@ -282,6 +285,8 @@ class Trainer:
                 self.call_back("on_train_iter", summary)
                 self._lap(REST)
         except DivergedError as error:
+            # A checkpoint with these weights would fail in the same update: a run that continues must begin
+            # from an older one.
             raise DivergedError(f"{error}{self._checkpointer.discard_diverged()}") from None
 
     def _find_end(self):
@@ -309,6 +314,7 @@ class Trainer:
                 return 0
             return sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
         except Exception as error:
+            # The driver was made to fail by `interrupt`, so this is how the run ends and not an error of it.
             if self._interrupted:
                 return None
             self._save_after_error(error)
@@ -331,6 +337,7 @@ class Trainer:
         """Trains after `steps` environment steps were collected; returns the summary."""
         summary = self.learner.train() if self.collects else self.learner.train_from_replay()
         self._lap(TRAIN)
+        # After the updates: a checkpoint never counts an iteration whose updates it lacks.
         self._checkpointer.iterations += 1
         self._checkpointer.offline_iterations += not self.collects
         self._env_steps = int(self.learner.progress.env_steps)
@@ -353,6 +360,7 @@ class Trainer:
         except Exception as error:
             logging.error("the run is saved, but the driver did not stop as it should: %s", error)
         with self.driver.clocks.learner.stage("checkpoints"):
+            # Before `done.json`, which says that everything is on the disk.
             self._checkpointer.wait_for_replay_buffer()
         self._run_dir.write_done("SUCCESS" if self.finished else "INTERRUPTED", reason, self.counters)
         self._run_dir.close()
@@ -371,6 +379,7 @@ class Trainer:
         try:
             yield
         except BaseException as error:
+            # The lock of the directory goes last, below: until then these may still write there.
             for close in (self._close_callbacks, self.driver.stop):
                 try:
                     close()
