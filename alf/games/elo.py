@@ -61,6 +61,9 @@ class EloRating(Metric):
 
     def rate(self, version):
         """Returns the rating of a version; a new version starts with the rating of the learning policy."""
+        # The thread that logs rates games, and the thread that trains draws and forgets versions. They share
+        # this dict without a lock, because each access to it, such as `setdefault`, is one step under the
+        # GIL.
         return self._versions.setdefault(version, self._rating)
 
     def keep(self, versions):
@@ -75,6 +78,7 @@ class EloRating(Metric):
 
     def __call__(self, record):
         key, (length, batch_size) = int(record.env_id[0]), record.step_type.shape
+        # The records of a batched environment come in the order of time, those of several in any order.
         if key not in self._unfinished:
             self._unfinished[key] = _Episodes(batch_size)
         returns, first_versions = self._unfinished[key].add(record)
@@ -82,6 +86,8 @@ class EloRating(Metric):
         ends = (games == LAST).any(axis=2)
         begins = (games == FIRST).all(axis=2)
         is_over = ends & ~(games == MID).any(axis=2)
+        # Python looks only at the steps in which a game begins or an agent ends: the thread that logs must
+        # not hold the GIL for long.
         for t, game in np.argwhere(ends | begins).tolist():
             players = self._players.setdefault((key, game), [])
             if begins[t, game]:  # players of a game that was broken off are forgotten
@@ -89,6 +95,9 @@ class EloRating(Metric):
                 continue
             for row in range(game * self._num_agents, (game + 1) * self._num_agents):
                 if record.step_type[t, row] == LAST:
+                    # The answer to the LAST row comes after the last move. If the weights changed just
+                    # between the two, a game is not rated that could have been, and never the other way
+                    # round.
                     version = int(record.policy_version[t, row])
                     is_same = version == first_versions[t, row]
                     owner = int(record.owner[t, row])
@@ -120,6 +129,8 @@ class EloRating(Metric):
             moves.append(self._k_factor * (score - expected) / len(pairs))
             self._scores.append(float(score))
         for (_, other), move in zip(pairs, moves, strict=True):
+            # A version that was forgotten meanwhile comes back here: an opponent plays it until the next
+            # draw. The next `keep` forgets it again.
             self._versions[other.version] = self.rate(other.version) - float(move)
         self._rating += float(sum(moves))
 
@@ -132,6 +143,7 @@ class _Episodes:
 
     def __init__(self, batch_size):
         self._totals = np.zeros(batch_size)
+        # No weights have this version, so an episode whose beginning was not seen is not rated.
         self._versions = np.full(batch_size, -1)
 
     def add(self, record):

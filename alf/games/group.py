@@ -58,6 +58,8 @@ class PolicyGroup(CopyableModule):
     @property
     def progress(self) -> Progress:
         """`Progress` of the sums over the policies that learn, int64 scalars."""
+        # Without the frozen ones: `League` sets their counters to the numbers of the versions that they play,
+        # so the sum would go back and forth.
         counts = zip(*(self.policies[name].progress for name in self._learning), strict=True)
         return Progress(*(tf.add_n([count.read_value() for count in same]) for same in counts))
 
@@ -79,10 +81,13 @@ class PolicyGroup(CopyableModule):
 
     def version_spec(self, batch_size: int) -> tf.TensorSpec:
         """Returns the spec of `read_version` for `batch_size` rows."""
+        # A version for each row, because the policies count their updates by themselves.
         return tf.TensorSpec((batch_size,), tf.int64)
 
     def read_version(self, time_step: TimeStep) -> Array:
         """Returns the version of the weights of each row's policy, its number of updates, int64 [B]."""
+        # Of all policies, before any of them acts: as with one policy, weights can be newer than this, never
+        # older.
         updates = [policy.progress.updates.read_value() for policy in self.policies.values()]
         return tf.gather(tf.stack(updates), time_step.observation[OWNER])
 
@@ -135,7 +140,11 @@ class PolicyGroup(CopyableModule):
         owner = time_step.observation[OWNER]
         indices, answers = [], []
         for number, (name, policy) in enumerate(self.policies.items()):
+            # Each policy is called, even for no row at all: whose rows they are is known only when the graph
+            # runs.
             index = tf.where(tf.equal(owner, number))[:, 0]
+            # A row may still hold the state of the policy that acted in it before. Its owner changes only at
+            # a FIRST step, where `Policy` sets the state to zeros.
             own = self.view(name, time_step), state[self._slots[name]]
             own = tf.nest.map_structure(lambda x, index=index: tf.gather(x, index), own)
             answers.append(self._widen(name, getattr(policy, method)(*own), spec, tf.size(index)))
@@ -150,6 +159,8 @@ class PolicyGroup(CopyableModule):
 
     def _widen(self, name, policy_step, spec, num_rows):
         """Turns the `PolicyStep` of a policy into one of the group, with zeros in the entries of others."""
+        # The answers of all policies get one structure, so that `dynamic_stitch` can join their rows leaf by
+        # leaf.
         zeros = zeros_from_spec(spec, num_rows)
         slot = self._slots[name]
         action, entry = policy_step.action, self._find_entry(name)
@@ -161,6 +172,8 @@ class PolicyGroup(CopyableModule):
 
 def _find_slots(policies):
     """Returns a dict from each policy to the first policy with the same specs of state and info."""
+    # Policies of one kind share an entry: with K opponents like "main", each row carries one state through
+    # the queues, not K + 1.
     slots = {}
     for name, policy in policies.items():
         same = (

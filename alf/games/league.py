@@ -92,6 +92,7 @@ class League(Policies):
         if rng.random() < self._self_play:
             return [MAIN] * num_seats
         seats = rng.choice(self._opponents, num_seats).tolist()
+        # In any case one seat, because nobody else learns from the game.
         seats[rng.integers(num_seats)] = MAIN
         return seats
 
@@ -117,12 +118,15 @@ class _LeagueCallback(Callback):
                 self._versions.delete(version)
         if not self._versions.list():
             self._versions.save(main)
+        # The checkpoint has brought back ratings, perhaps also of files that were deleted since.
         self._elo.keep(self._versions.list())
+        # Nothing of the last draw is saved, so a run that continues draws at its beginning.
         self._draw(trainer)
 
     def on_train_iter(self, trainer, summary):
         main = trainer.learner.policy.policies[MAIN]
         updates = int(main.progress.updates)
+        # The new version first, so that it can be drawn at once.
         if updates - self._versions.list()[-1] >= self._snapshot_interval:
             self._save(main)
         if updates - self._drawn >= self._draw_interval:
@@ -136,6 +140,7 @@ class _LeagueCallback(Callback):
             logging.error("the league has no new version: %s", error)
             return
         while len(self._versions.list()) > self._max_versions:
+            # An opponent that plays a deleted version goes on with it: the weights are in its variables.
             self._versions.delete(find_crowded(self._versions.list()))
         self._elo.keep(self._versions.list())
 
@@ -170,17 +175,22 @@ class Versions:
         """Saves the weights of a `Policy`; OSError if the file cannot be written."""
         version = int(policy.progress.updates)
         with replace_file(self._path(version)) as file:
+            # In the thread that trains, between two updates: all arrays are of the same version.
             np.savez(file, *get_weights(policy))
+        # Only when the file is complete: nobody draws a version that cannot be loaded.
         self._versions = sorted({*self._versions, version})
 
     def load(self, version, policy):
         """Sets a policy to the weights of a version, and its `progress` to the updates of the version."""
         path = self._path(version)
         try:
+            # `np.load` refuses pickles unless told otherwise: a file cannot run code.
             with np.load(path) as arrays:
                 weights = [arrays[f"arr_{i}"] for i in range(len(arrays.files))]
         except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise ConfigError(f"{path!r} cannot be read: {error}; delete it to go on without it") from None
+        # The counters are among the variables. So the steps of an opponent carry the number of its version,
+        # by which `EloRating` knows whom it rates.
         set_weights(policy, weights)
 
     def delete(self, version):

@@ -67,6 +67,7 @@ class LearnerGroup(tf.Module):
         super().__init__(name="learner_group")
         self.metrics, self.callbacks = tuple(metrics), tuple(callbacks)
         self.policy = policy
+        # Checkpoints find the variables of the learners through this attribute, by the names of the policies.
         self.learners = dict(learners)
         self.shapes = {
             name: BatchShape(num_sequences[name], isinstance(learner.replayer, SequenceReplayer))
@@ -75,6 +76,8 @@ class LearnerGroup(tf.Module):
         self.needs_fresh_experience = any(learner.needs_fresh_experience for learner in learners.values())
         self.needs_own_actions = any(learner.needs_own_actions for learner in learners.values())
         self.uses_env_info = any(learner.uses_env_info for learner in learners.values())
+        # Each process would fill its batches at its own time, and wait in updates that the others do not
+        # make.
         self.peers = Peers(None)
         self.on_diverged = None
         self._inbox = _Inbox(self)
@@ -120,6 +123,8 @@ class LearnerGroup(tf.Module):
         """
         summaries = {}
         for name, batch in self._inbox.take():
+            # One batch at a time: observed together, they would make one larger batch, of another size than
+            # the settings say.
             self.learners[name].observe(batch)
             if summary := self._call(name, self.learners[name].train):
                 summaries[name] = summary
@@ -229,6 +234,8 @@ class _Inbox:
                 count = self._num_waiting[name] + int(num_sequences)
                 num_batches, self._num_waiting[name] = divmod(count, size)
                 axis = 0 if splits_rows else 2
+                # Cut outside of the graph: the number of batches changes from call to call, but all batches
+                # of a policy have one shape, for which its learner has a trace.
                 self._batches += [(name, batch) for batch in _cut(found, num_batches, size, axis)]
 
     def take(self):
@@ -268,6 +275,7 @@ class _Inbox:
             if some_wait:
                 # The oldest come first, so no sequence waits for ever.
                 sequences = tf.concat([variable.read_value(), sequences], axis)
+            # The variable is read above and written below: a graph keeps this order for one variable.
             num_whole = tf.shape(sequences)[axis] // size * size
             variable.assign(_take(sequences, axis, num_whole, None), read_value=False)
             whole = _take(sequences, axis, None, num_whole)  # copies nothing if it takes everything
@@ -312,6 +320,7 @@ def _map_sequences(function, *parts):
 
 def _cut(experience, num_parts, size, axis):
     """Cuts an `Experience` into parts of `size` along an axis of its rows; returns them in a list."""
+    # As almost always: a part of a tensor would be a copy of it.
     if num_parts == 1:
         return [experience]
 

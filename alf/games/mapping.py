@@ -71,11 +71,14 @@ class MappedEnvironment(EnvironmentWrapper):
         self.agents = find_agents(env)
         self.policies, self._spaces = tuple(names), spaces
         self._choose = check_mapping(mapping, self.agents, names)
+        # One generator for each batched environment: each is stepped by a thread of its own, and with a
+        # common generator the draws would depend on which thread comes first.
         self._rng = np.random.default_rng(seed)
         self.num_games = env.batch_size // len(self.agents)
         self._numbers = np.zeros(self.num_games, np.int64)
         self._owner = np.zeros(env.batch_size, np.int32)
         self._was_first = np.zeros(self.num_games, bool)
+        # A fixed mapping is asked once, here, and costs nothing in each step.
         self._is_fixed = not callable(mapping)
         if self._is_fixed:
             self._map_games(np.ones(self.num_games, bool))
@@ -96,6 +99,7 @@ class MappedEnvironment(EnvironmentWrapper):
         return tuple(name for i, name in enumerate(self.policies) if i not in self._owner)
 
     def _reset(self):
+        # After a reset every game begins, also a game whose last step was a FIRST one.
         self._was_first[:] = False
         return self._add_owner(self._env.reset())
 
@@ -109,6 +113,8 @@ class MappedEnvironment(EnvironmentWrapper):
 
     def _find_begins(self, time_step):
         """Returns whether each game begins, bool [G]. A repeated FIRST step does not begin one."""
+        # With several agents only the environment knows: an agent that is not in the game has FIRST steps
+        # meanwhile.
         if hasattr(self._env, "game_begins"):
             return np.asarray(self._env.game_begins)
         is_first = np.asarray(time_step.step_type) == FIRST

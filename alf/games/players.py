@@ -40,6 +40,7 @@ def add_players(saved, base, env, text, checkpoint="newest", seed=None):
         space = None if space_names is None else space_names[i]
         # Each kind of spaces needs a random policy of its own.
         names[agent] = name = f"{player}_{space}" if player == RANDOM and space else player
+        # Agents with the same player share it: it acts for the rows of all of them in one call.
         if name in policies:
             continue
         if player == RANDOM:

@@ -104,6 +104,8 @@ class Policies:
             observation, action = observation_spec[OBSERVATION], action_spec
             if spaces is not None:
                 observation, action = observation[spaces[name]], action[spaces[name]]
+            # gin keeps the scope for each thread, so all parts of a policy are made here, in the thread that
+            # makes the experiment, and none of them later in a thread of the driver.
             with gin.config_scope(name):
                 policies[name] = make_policy(name, observation, action)
         return PolicyGroup(policies, observation_spec, action_spec, spaces, self.frozen)
@@ -120,6 +122,8 @@ class Policies:
         """Returns `num_sequences` as a dict by name, for batched environments of `num_rows` rows."""
         value, setting = self._num_sequences, f"{type(self).__name__}.num_sequences"
         if value is None:
+            # With fewer rows than policies a batch of one sequence is complete after some unrolls, not in
+            # each.
             value = max(1, num_rows // len(self.learning))
         numbers = dict(value) if isinstance(value, dict) else dict.fromkeys(self.learning, value)
         if set(numbers) != set(self.learning):
