@@ -213,6 +213,8 @@ def make_leaf_writer(array, name):
 
     def write(row, value):
         try:
+            # NumPy has one object for each usual dtype. If an equal one is another object, only the slower
+            # check comes.
             fits = value.shape == shape and value.dtype is dtype
         except AttributeError:
             fits = False

@@ -88,6 +88,7 @@ class EnvBatch:
     def use_arrays(self, arrays):
         """Makes `reset` and `step` write into `arrays`."""
         self.arrays = arrays
+        # Made anew, because writers hold the arrays into which they write.
         self._write = make_writer(self.layout.observation_space, iter(arrays.observation), "the observation")
         self._write_reward = make_leaf_writer(arrays.reward, "the reward")
 
@@ -133,6 +134,7 @@ class EnvBatch:
         self._num_steps += 1
         done, write, read_info = self._done, self._write, self._read_info
         step_type, discount = self.arrays.step_type, self.arrays.discount
+        # In place, in memory that the owner shares: it reads none of it before the reply to this command.
         step_type.fill(MID)
         discount.fill(1.0)
         # Lists first: writing one item of an array takes five times as long.
@@ -162,6 +164,8 @@ class EnvBatch:
                 write(i, observation)
                 if read_info is not None:
                     infos.append(read_info(info))
+            # In place of the 1 or 0 from above: TF-Agents has other discounts, too, which Gymnasium does not
+            # know.
             for i, env in self._discounted:
                 discount[i] = env.discount
             # After all environments have stepped: one assignment for all rows.

@@ -143,6 +143,7 @@ class Game(gymnasium.Env):
             if agent in self._living:  # otherwise it has just entered: this is its FIRST step
                 step_type[i] = LAST if ends else MID
                 reward[i] = fit(x.reward, (), _FLOAT, f"the reward of agent {agent!r}")
+                # A truncated agent keeps its discount, so that the value of its last observation counts.
                 discount[i] = 0.0 if x.terminated else 1.0
             if not ends:
                 living.append(agent)
@@ -277,6 +278,7 @@ class _Turns:
                 break
             env.step(None)
             if agent in env.agents:
+                # Otherwise this loop would never end, and the worker would be killed without a reason.
                 raise MisfitError(f"agent {agent!r} has ended, but its step with None does not remove it")
 
     def _look_at_all(self):

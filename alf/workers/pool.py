@@ -29,7 +29,8 @@ class WorkerSplit:
 
     def seed(self, seeds):
         """Sets the seeds of the next reset, B ints."""
-        # Kept for workers that are replaced later: they get seeds that follow from these.
+        # Kept for workers that are replaced later: they get seeds that follow from these. Only the rows of
+        # this split: the threads of other splits write theirs.
         self._workers.seeds[self._rows] = list(seeds)
         # Without a reply: a stream keeps its order, so the worker has the seeds before the next reset.
         for channel in self._channels.values():

@@ -151,6 +151,8 @@ def _make_answer(connection, batch):
 
     def answer():
         command = receive_byte(connection)
+        # Nothing is sent, even after an error: the owner does not wait here, and would take a reply for the
+        # answer to its next command. An error ends this process, and the owner notices that.
         if command in takers:
             takers[command](receive_object(connection))
             return

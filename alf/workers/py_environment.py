@@ -48,6 +48,8 @@ class FromPyEnvironment(gymnasium.Env):
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(seed)
         self.discount = 1.0
+        # Without a copy, although the environment may fill the same array again: `EnvBatch` copies it at
+        # once.
         return self._env.reset().observation, self._get_info()
 
     def step(self, action):

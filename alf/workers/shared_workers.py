@@ -43,6 +43,8 @@ class SharedWorkers:
         self._settings, self._size = settings, len(env_fns)
         self.num_replaced = 0
         self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
+        # Once the pool is made, `running` changes only while this is held. A command and its reply need no
+        # lock: each split has channels and rows of its own.
         self._replacing = threading.Lock()
         # Splits that wait together share it, so that the log gets one line of them in an interval.
         self._next_heartbeat = 0.0

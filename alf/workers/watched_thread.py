@@ -27,6 +27,8 @@ class WatchedThread:
         self._settings, self._is_lost = settings, False
         # A daemon, because a thread that hangs must not keep the process from ending.
         threading.Thread(target=self._run, name="watched environment", daemon=True).start()
+        # Made in the thread that calls it later: some environments, with a window for example, work only
+        # there.
         self._ask(lambda: setattr(self, "_batch", EnvBatch([env_fn], [0])), "start_timeout")
 
     def call(self, name, *args):
