@@ -26,6 +26,7 @@ def replace_file(path):
     with contextlib.suppress(FileNotFoundError):
         os.remove(unfinished)
     try:
+        # "x" and not "w": that would write through a link that somebody has put there meanwhile.
         with open(unfinished, "xb") as file:
             yield file
             file.flush()

@@ -68,6 +68,7 @@ def zero_where(condition, nest):
     def zero(x):
         added = [1] * (x.shape.rank - condition.shape.rank)
         rows = tf.reshape(condition, (-1, *condition.shape[1:], *added))
+        # Not a product with 0, which leaves NaN where it was.
         return tf.where(rows, tf.zeros_like(x), x)
 
     return tf.nest.map_structure(zero, nest)

@@ -18,6 +18,7 @@ def spawn_seeds(entropy, count):
         list of ints in [0, 2^31).
     """
     children = np.random.SeedSequence(entropy).spawn(count)
+    # 31 of 32 bits, because some environments take a seed as a signed integer of 32 bits.
     return [int(child.generate_state(1)[0] >> 1) for child in children]
 
 

@@ -25,6 +25,7 @@ class RestartLimit:
 
     def count_restart(self, loss, error_class):
         """Counts a restart after `loss`, a text or an error; raises `error_class` if there are too many."""
+        # Without a lock: workers are counted under the lock of their pool, and collectors in one thread.
         times, now = self._times, time.monotonic()
         while times and times[0] <= now - self._period:
             times.popleft()

@@ -36,6 +36,7 @@ def stopped_time():
 def _start():
     global _thread, _last_tick
     with _lock:
+        # Asked again: the thread that held the lock before may have started the clock.
         if _thread is None:
             _last_tick = time.monotonic()
             _thread = threading.Thread(target=_tick, name="RunningTime", daemon=True)
@@ -44,6 +45,7 @@ def _start():
 
 def _tick():
     global _last_tick, _stopped
+    # By ticks and not by a signal: Ctrl-Z ends with SIGCONT, but a process that was frozen is told nothing.
     while True:
         time.sleep(_TICK_SECONDS)
         with _lock:
@@ -53,12 +55,15 @@ def _tick():
 
 
 def _find_gap(now):
+    # A shorter gap may only mean that other threads have held the GIL, so that much never counts as a stop.
     return max(0.0, now - _last_tick - _MAX_SECONDS)
 
 
 def _forget_thread():
     """Lets a forked process, which has no copy of the thread, start its own."""
     global _thread, _lock
+    # A new lock, because another thread may have held the old one during the fork. That thread is not in this
+    # process, where nobody would ever release the lock.
     _thread, _lock = None, threading.Lock()
 
 

@@ -34,8 +34,11 @@ def hide_stderr():
 
     It is shown if the context raises an exception, else dropped.
     """
+    # A file and not a pipe, which nobody would read meanwhile: a full one would stop TensorFlow. And the file
+    # descriptor is replaced, not `sys.stderr`, because C++ knows only the descriptor.
     with tempfile.TemporaryFile() as held:
         stderr = os.dup(2)
+        # The descriptor is the whole process's: what other threads write meanwhile is held back, too.
         os.dup2(held.fileno(), 2)
         try:
             yield

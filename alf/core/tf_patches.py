@@ -46,6 +46,7 @@ def spare_version_checks():
         return np.asarray(values, order=order, copy=copy).astype(dtype, copy=copy)
 
     is_numpy_1 = np.lib.NumpyVersion(np.__version__) < "2.0.0"
+    # TensorFlow looks the function up in this module at each call, so graphs that exist already use it, too.
     numpy_compat.np_asarray = convert_by_numpy_1 if is_numpy_1 else convert_by_numpy_2
 
 
@@ -58,6 +59,7 @@ def take_from_tensorflow(function):
     Returns:
         `function`.
     """
+    # It registers functions in the outermost graph, not in the one that is traced.
     graph = tf.compat.v1.get_default_graph()
     while hasattr(graph, "outer_graph"):
         graph = graph.outer_graph

@@ -42,6 +42,7 @@ def single_threaded():
 def _count_threads():
     """Returns the number of TensorFlow's inter-op threads. It cannot change once TensorFlow has started."""
     one_for_each_core = len(os.sched_getaffinity(0))
+    # 0 stands for TensorFlow's own choice.
     return tf.config.threading.get_inter_op_parallelism_threads() or one_for_each_core
 
 
@@ -98,6 +99,7 @@ class GraphFunction:
         key = static, tuple([x._shape_tuple() for x in leaves])
         if key not in self._traces:
             concrete = self._function.get_concrete_function(tensors, *static)
+            # TensorFlow makes the list of captured inputs anew at each access, so it is kept.
             self._traces[key] = concrete, concrete.captured_inputs
         concrete, captured = self._traces[key]
         return concrete._call_flat(leaves, captured)
