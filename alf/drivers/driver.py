@@ -125,8 +125,8 @@ class Driver(abc.ABC):
         envs = make_envs(env_fn, num_envs)
         try:
             return cls(envs, learner, **kwargs)
-        # Until the constructor has returned, nobody but this function has the environments to close them.
         except BaseException:
+            # Nobody else can close them: the driver that would have done it does not exist.
             close_all(envs)
             raise
 

@@ -171,8 +171,8 @@ class Learner(tf.Module):
         # After the copy: an actor that reads the new version then acts with the new weights.
         self.progress.updates.assign_add(1)
         # While the variables were copied, one after another, actors may have acted with some old and some new
-        # ones. They had read the old version before, so their steps are older than this one and are dropped.
-        # A learner with a replay buffer learns from the actions of any policy, and keeps them.
+        # ones. They had read an older version before that, by which `observe` knows their steps and drops
+        # them. A learner with a replay buffer learns from the actions of any policy, and keeps them.
         if self.needs_fresh_experience:
             self._oldest_version = int(self.progress.updates)
             self.replayer.clear()

@@ -26,8 +26,8 @@ class RunReport:
         self._episodes = episodes
         self._clocks = clocks
         clocks.learner.lap(REST)  # the time before this run is not part of it
-        # Only differences to these are shown: counters go on from the processes before, and so does the clock
-        # from a run before in this process.
+        # Only differences to these are shown: counters go on from the processes before, and the clock has
+        # counted since the driver was made.
         self._start, self._start_readings = count(), clocks.learner.read()
         self._first = None  # the counts at the first train step
         self._seconds_before = 0.0  # the time until then

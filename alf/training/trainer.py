@@ -285,8 +285,8 @@ class Trainer:
                 self.call_back("on_train_iter", summary)
                 self._lap(REST)
         except DivergedError as error:
-            # A checkpoint with these weights would fail in the same update: a run that continues must begin
-            # from an older one.
+            # A run that continues with these weights would probably diverge again: it must begin from an
+            # older checkpoint.
             raise DivergedError(f"{error}{self._checkpointer.discard_diverged()}") from None
 
     def _find_end(self):
