@@ -52,6 +52,8 @@ class Collectors(abc.ABC):
     def receive(self, timeout):
         """Waits for an answer at most `timeout` seconds.
 
+        It repeats the requests of a collector that it replaces.
+
         Returns:
             list of the indices of the collectors that have answered; and their unrolls, as
             `Collector.collect` returns them, joined along N. None if there is no answer, perhaps before the

@@ -33,7 +33,8 @@ def set_weights(policy, weights):
     ours, theirs = [v.shape for v in policy.variables], [np.shape(x) for x in weights]
     if ours != theirs:
         raise ConfigError(f"the weights are of another policy: their shapes are {theirs}, not {ours}")
-    # One variable after another: an actor that reads these variables meanwhile acts with some old and some new
-    # ones. So `Collector` sets the original, from which its driver copies to the actors between two answers.
+    # One variable after another: an actor that reads these variables meanwhile acts with some old and some
+    # new ones. So `Collector` sets the original, from which its driver copies to the actors between two
+    # answers.
     for variable, value in zip(policy.variables, weights, strict=True):
         variable.assign(value.astype(variable.dtype.as_numpy_dtype, copy=False))

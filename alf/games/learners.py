@@ -52,8 +52,8 @@ class LearnerGroup(tf.Module):
         needs_fresh_experience, needs_own_actions, uses_env_info: bools, True if the attribute of any learner
             is True.
         peers: `Peers` of only this process.
-        on_diverged: callable (name, DivergedError) that is called when a policy has diverged, and must make
-            it copy another policy. None: `train` raises the error.
+        on_diverged: callable (name, DivergedError) that `train` calls when a policy has diverged. Before the
+            next `train` the policy must have copied another one. None: `train` raises the error.
     """
 
     def __init__(

@@ -187,5 +187,6 @@ class SequenceReplayer(Replayer):
         """Replaces the experience by the content of a file, or by its newest part if the file holds more.
 
         Raises:
-            ConfigError: if the file is damaged or does not fit. The replayer has not changed then.
+            ConfigError: if the file is damaged or does not fit. The replayer has not changed then, or it is
+                empty.
         """
