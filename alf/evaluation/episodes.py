@@ -17,6 +17,7 @@ from alf.drivers.env_specs import get_info_keys
 from alf.errors import ConfigError
 from alf.games.mapping import get_agents
 
+# So many that the ends of the interval hardly depend on the seed of the bootstrap.
 _NUM_RESAMPLES = 10_000
 
 
@@ -72,6 +73,7 @@ def evaluate(
     ended = collections.defaultdict(list)
     reward_shape = tuple(env.reward_spec().shape)
     num_rewards = int(np.prod(reward_shape))
+    # float64, because float32 sums of long episodes lose the small rewards.
     sums, lengths = np.zeros([batch_size, num_rewards]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
     time_step, state = env.reset(), None
@@ -83,6 +85,8 @@ def evaluate(
         on_step()
         is_first = time_step.step_type == FIRST
         reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, num_rewards)
+        # The reward of a FIRST step belongs to no transition. A FIRST step after the restart of a worker also
+        # drops here what the interrupted episode had collected.
         sums = np.where(is_first[:, np.newaxis], 0.0, sums + reward)
         lengths = np.where(is_first, 0, lengths + 1)
         info.add(is_first)
@@ -91,6 +95,7 @@ def evaluate(
             ended.pop(place, None)
         for row, place in games.find_ended(time_step.step_type):
             ended[place].append((row, owner[row], sums[row], lengths[row], info.of(row)))
+        # Last, because `find_ended` counts an episode to the game that this step ends, not to the next one.
         games.advance(time_step.step_type)
     episodes = [(place, *episode) for place in sorted(ended) for episode in ended[place]]
     columns: Any = map(list, zip(*episodes)) if episodes else ([],) * 6
@@ -175,6 +180,7 @@ class _InfoFigures:
     def __init__(self, env):
         self._env, self._keys = env, get_info_keys(env)
         self.names = [f"{kind}/{key}" for kind in ("info", "info_last") for key in self._keys]
+        # One array in three places is safe: `add` makes new arrays and never writes into one.
         self._totals = self._counts = np.zeros([len(self._keys), env.batch_size])
         self._last = self._totals
 

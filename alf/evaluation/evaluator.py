@@ -94,6 +94,7 @@ class Evaluator:
         self._env_ctor = env_ctor
         self._cluster_ctor = cluster_ctor
         self._settings = dict(
+            # Each sub-environment plays a share of the episodes; with a share of 0 it would step for nothing.
             batch_size=min(batch_size, num_episodes),
             num_episodes=num_episodes,
             deterministic=deterministic,
@@ -106,6 +107,9 @@ class Evaluator:
         self._policy: Any = None
         self._remote: Any = None  # the `RayEvaluator`, if there is one
         self._is_busy = False
+        # Paths of checkpoints go to the evaluator's thread through one queue, results and errors come back
+        # through the other. There is never more than one of them, because nothing is due during an
+        # evaluation.
         self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
 
     def open(self, policy: Policy) -> None:
@@ -113,8 +117,11 @@ class Evaluator:
 
         `policy` is the policy that learns; it is copied.
         """
+        # A copy, because an evaluation restores a checkpoint into it while the original goes on learning.
         self._policy = policy.copy()
         if self._place == "cluster":
+            # Before the environments are made: it raises ConfigError if Ray or the cluster is missing, and
+            # then there is nothing to close.
             self._remote = self._cluster_ctor()
         self._session = Session(self._policy, **self._settings, env_ctor=self._env_ctor)
 
@@ -132,6 +139,7 @@ class Evaluator:
         elif self._place == "cluster":
             self._session = ClusterSession(self._remote, self._policy, self._settings)
         self._last_steps, self._last_time = env_steps, time.monotonic()
+        # A daemon, so that an environment that hangs does not keep the process alive after `close`.
         self._thread = threading.Thread(target=self._work, name="Evaluator", daemon=True)
         self._thread.start()
 
@@ -165,6 +173,8 @@ class Evaluator:
             result = self._results.get(timeout=timeout) if timeout else self._results.get_nowait()
         except queue.Empty:
             return None
+        # From here on `start` may be called again, and the files of this checkpoint may be replaced. Set
+        # before the error is raised, so that a caller who survives it does not wait for a result for ever.
         self._is_busy = False
         if isinstance(result, BaseException):
             raise result
@@ -184,6 +194,7 @@ class Evaluator:
         if self._thread is None:
             session.close()
             return
+        # After `stop`, which ends the evaluation under way: only then does the thread look for its next job.
         self._jobs.put(None)
         self._thread.join(_CLOSE_SECONDS)
         if self._thread.is_alive():
@@ -191,6 +202,7 @@ class Evaluator:
 
     def _work(self):
         """Evaluates the checkpoints in the queue. The thread runs this, and also closes the environments."""
+        # Bound once, because `close` clears the attribute while this thread runs.
         with contextlib.closing(self._session) as session:
             while (job := self._jobs.get()) is not None:
                 started = time.monotonic()

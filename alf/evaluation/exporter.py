@@ -66,6 +66,7 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
             select_ops = _write_tflite(policy, flat, os.path.join(folder, TFLITE_FILE))
         if onnx:
             _write_onnx(folder)
+        # The last file: an export without it counts as somebody else's folder, which is never replaced.
         signature = {
             "inputs": [_describe(*item) for item in flat.inputs.items()],
             "outputs": [_describe(*item) for item in flat.outputs.items()],
@@ -81,6 +82,7 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
 
 def _save_model(policy, flat, deterministic, folder):
     saver = adapters.make_saver(policy, deterministic)
+    # Beside TF-Agents' own `action`, whose arguments are nests: other formats take only named tensors.
     saver.signatures[_FUNCTION] = flat.trace()
     try:
         saver.save(folder)
@@ -93,6 +95,8 @@ def _write_tflite(policy, flat, path):
     holder = tf.Module()  # holds only the variables: with `policy` the converter would save Keras layers, too
     holder.weights = list(policy.variables)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([flat.trace(batch_size=1)], holder)
+    # With SELECT_TF_OPS an operation that TensorFlow Lite lacks becomes one of TensorFlow's in the file,
+    # which then needs the Flex delegate at run time. So the caller is told their names.
     converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS, tf.lite.OpsSet.SELECT_TF_OPS]
     try:
         content = converter.convert()
@@ -124,6 +128,7 @@ def _check_no_bfloat16(flat):
 
 
 def _write_onnx(folder):
+    # It reads the SavedModel, so it comes after `_save_model`.
     # In another process, so that a conversion that does not end can be stopped.
     command = onnx_command(folder, sys.executable)
     try:
@@ -166,11 +171,14 @@ def _new_folder(path, overwrite):
     parent, name = os.path.split(path)
     try:
         os.makedirs(parent, exist_ok=True)
+        # Beside `path`, because a rename works only within a file system. A kill leaves only this
+        # hidden folder.
         with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
             folder = os.path.join(temporary, "new")
             os.mkdir(folder)
             yield folder
             # Two renames within a file system: at no time is there a half-written folder at `path`.
+            # The old export goes with the temporary folder, after the new one has its place.
             if overwrite and os.path.lexists(path):
                 os.rename(path, os.path.join(temporary, "old"))
             os.rename(folder, path)

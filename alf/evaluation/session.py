@@ -28,7 +28,7 @@ from alf.policies.agent import Agent
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import make_env, restore_policy
 
-_END_SECONDS = 2.0  # the time in which the process closes its environments
+_END_SECONDS = 2.0  # until a process that SIGTERM has not ended is killed; its workers end with it
 
 
 class Result(NamedTuple):
@@ -74,6 +74,7 @@ class Session:
         self._num_episodes, self._deterministic, self._seed = num_episodes, deterministic, seed
         self._video_interval, self._video_frames = video_interval, video_frames
         self._num_evaluations = 0
+        # Never reset: a session that was stopped is closed next, and evaluates nothing any more.
         self._is_stopping = False
         if video_interval is None:
             self._env = make_env(seed, batch_size, env_ctor=env_ctor)
@@ -81,6 +82,7 @@ class Session:
         choose_drivers()
         with opengl_errors_are_config_errors():
             self._env = make_env(seed, batch_size, "rgb_array", env_ctor)
+            # Otherwise a wrong render mode would end the run at its first evaluation, after hours perhaps.
             self._check_renders()
 
     def evaluate(self, path):
@@ -108,6 +110,7 @@ class Session:
                 self._env.seed(self._seed)
         should_stop = lambda: self._is_stopping  # noqa: E731
         is_recorded = self._video_interval is not None and self._num_evaluations % self._video_interval == 0
+        # With 0 frames it does nothing: the other evaluations do not pay for rendering.
         recorder = GifRecorder(self._env, self._video_frames if is_recorded else 0)
         settings = self._num_episodes, self._deterministic, should_stop, recorder
         figures = summarize_episodes(evaluate(self._agent, self._env, *settings))
@@ -137,6 +140,8 @@ class ProcessSession:
     def __init__(self, root_dir, settings):
         program = "alf.evaluation.session_process"
         self._process = subprocess.Popen(
+            # The settings are arguments, because the standard input has the paths. The standard error stream
+            # is inherited: warnings and tracebacks of the process appear among the lines of the run.
             [sys.executable, "-m", "alf.core.startup", program, root_dir, json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -154,6 +159,8 @@ class ProcessSession:
         with contextlib.suppress(BrokenPipeError):  # the process has ended; `readline` below returns ""
             self._process.stdin.write(path + "\n")
             self._process.stdin.flush()
+        # Without a time-out: only the evaluator's thread waits here, and `stop` ends the process, which
+        # closes the pipe, which ends the read.
         line = self._process.stdout.readline()
         if not line:
             status = self._process.wait()
@@ -197,6 +204,7 @@ class ClusterSession:
         spec = policy.time_step_spec
         specs = spec.observation, policy.action_spec, spec.reward
         make = functools.partial(_make_evaluate, operative_config(), specs, settings)
+        # It does not wait: Ray looks for a place, and the process imports TensorFlow, while training begins.
         evaluator.start(AfterTensorFlow(make))
 
     def evaluate(self, path):

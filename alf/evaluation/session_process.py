@@ -17,6 +17,7 @@ from alf.runs.saved_run import SavedRun
 def main():
     """Answers requests until the standard input ends."""
     os.setpgrp()  # so that a terminal's Ctrl-C only reaches the run, which then ends this process
+    # First the copy: it keeps the pipe to the run after the next line has redirected descriptor 1.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # so that output of environments is not taken for an answer
     session = None

@@ -41,6 +41,7 @@ class GifRecorder:
     def __call__(self):
         if len(self._frames) < self._num_frames:
             image = PIL.Image.fromarray(render_frame(self._env))
+            # At once, and not in `make_gif`: 200 frames in full size may take more than 100 MB.
             image.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
             self._frames.append(image)
 
@@ -51,6 +52,7 @@ class GifRecorder:
         first, *others = self._frames
         content, fps = io.BytesIO(), getattr(self._env, "render_fps", 30)
         duration = max(_SHORTEST_FRAME, 1000 / fps)
+        # Pillow writes a loop of 0 as "for ever". TensorBoard shows the bytes of the file as they are.
         first.save(content, "GIF", save_all=True, append_images=others, duration=duration, loop=0)
         return Gif(*first.size, content.getvalue())
 
@@ -90,6 +92,8 @@ def opengl_errors_are_config_errors():
     try:
         yield
     except Exception as error:
+        # By its text: MuJoCo and its OpenGL libraries raise ImportError, AttributeError or RuntimeError,
+        # whatever the missing part causes first.
         if not re.search(_OPENGL_ERROR, str(error)):
             raise
         raise ConfigError(
