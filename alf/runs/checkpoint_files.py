@@ -48,6 +48,9 @@ def list_finished(folder):
 
     Some may be damaged.
     """
+    # `.complete` decides, whatever else is there. Without it TensorFlow's index counts, unless a marker says
+    # that the write was cut off or that the weights were set aside: somebody has copied only TensorFlow's
+    # files, and `find_damage` then names the file that is missing.
     unmarked = {*list_numbers(folder, ".index")} - {*list_numbers(folder, PARTIAL)}
     return sorted({*list_numbers(folder)} | unmarked - {*list_numbers(folder, DIVERGED)})
 
@@ -65,6 +68,7 @@ def begin(path):
     # First: if this process is killed now, the rest counts as cut off, and never as a damaged checkpoint.
     open(path + PARTIAL, "wb").close()
     with contextlib.suppress(OSError):
+        # The promise goes before the files that it is about.
         os.remove(path + COMPLETE)
     for name in os.listdir(folder):
         if re.match(rf"{re.escape(start)}[._]", name) and name != start + PARTIAL:
@@ -78,6 +82,7 @@ def mark_complete(path, updates):
     Call this last: the checksums put the other files on the disk, and only then is the checkpoint promised.
     """
     folder, start = os.path.dirname(path), os.path.basename(path)
+    # Listed before `.complete` exists, which cannot have a checksum of itself.
     names = [n for n in os.listdir(folder) if n.startswith(start + ".") and n != start + PARTIAL]
     checksums = {name: _checksum(os.path.join(folder, name)) for name in names}
     with replace_file(path + COMPLETE) as file:
@@ -98,6 +103,8 @@ def find_damage(path):
         return f"{os.path.basename(path)}{COMPLETE} is missing, copy it, too"
     try:
         for name, checksum in read_complete(path)["crc32"].items():
+            # All files are read before any variable is assigned: the run can still take the checkpoint
+            # before.
             if _checksum(os.path.join(os.path.dirname(path), name)) != checksum:
                 return f"{name} has another checksum"
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -129,6 +136,7 @@ def remove(path):
     """Removes all files of a checkpoint."""
     with contextlib.suppress(OSError):
         begin(path)
+        # The marker goes last: a kill before leaves a checkpoint that counts as cut off, not a damaged one.
         os.remove(path + PARTIAL)
 
 
@@ -160,6 +168,7 @@ def _make(folder):
 
 def _link(source, target):
     try:
+        # Safe although two names share the content: files of a checkpoint are never written again.
         os.link(source, target)
     except OSError:  # a file system without links
         shutil.copyfile(source, target)

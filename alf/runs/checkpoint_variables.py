@@ -37,6 +37,7 @@ class _SavedGraph:
     """The objects of a checkpoint; each has a number, and the root has 0."""
 
     def __init__(self, reader):
+        # TensorFlow writes the graph of the saved objects as one more tensor, beside the variables' values.
         self._graph = trackable_object_graph_pb2.TrackableObjectGraph()
         self._graph.ParseFromString(reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
 

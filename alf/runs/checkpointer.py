@@ -40,6 +40,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._replayers = _find_replayers(driver.learner, path) if saves_replay_buffer else {}
         self._compresses = saves_replay_buffer == "compressed"
         # One thread: two writers of the same file would replace each other's work in any order.
+        # Python waits for it at its exit, so a process that ends normally never cuts a write off.
         self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
         self._replay_saved = None  # the future of the last write in the background
         self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
@@ -57,6 +58,7 @@ class Checkpointer(tf.train.experimental.PythonState):
             DivergedError: if a variable is not finite, because no run could continue from it.
             SaveError: if the files cannot be written.
         """
+        # The weights first: a slow or failing write of the buffer must not keep them back.
         self._save_learner()
         if self._replayers:
             self._save_replay_buffers(is_last)
@@ -66,6 +68,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         """Saves without the replay buffer; returns the path of a copy, which exists until the next call."""
         self._save_learner()
         try:
+            # The original may go meanwhile, when newer checkpoints follow: `max_to_keep`.
             return files.keep(self._newest, os.path.join(self._path, "evaluated"))
         except OSError as error:
             raise SaveError(f"the checkpoint could not be copied for an evaluation: {error}") from error
@@ -79,6 +82,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         path, mean = os.path.join(folder, "evaluation.json"), evaluation.figures["return"]["mean"]
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             with open(path, encoding="utf-8") as file:
+                # Not `<=`: a mean of NaN is not the best one either. A damaged file has nothing to beat.
                 if not mean > json.load(file)["figures"]["return"]["mean"]:
                     return False
         try:
@@ -137,10 +141,12 @@ class Checkpointer(tf.train.experimental.PythonState):
         ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
         """
         learner, theirs = self._driver.learner, _State()
+        # Kept, because the checkpoint holds the other run's counters, which replace ours in the next line.
         counts = [int(counter) for counter in learner.counters]
         files.read_into(tf.train.Checkpoint(learner=learner, state=theirs), path, "algorithm")
         for counter, count in zip(learner.counters, counts, strict=True):
             counter.assign(count)
+        # After the counters have their own values again: it counts one more update.
         learner.note_copied_weights()
         self._driver.copy_episodes(theirs.content["driver"])
         # The next checkpoint must not replace the one of the weights before: a kill would leave neither.
@@ -152,6 +158,9 @@ class Checkpointer(tf.train.experimental.PythonState):
         Their files ".complete" become ".diverged". Returns a text that says so, or "" without such
         checkpoints.
         """
+        # The number of updates names the weights. From exactly these the update was not finite, so a run that
+        # continued from them would most likely fail again. From an older checkpoint it collects other
+        # experience.
         updates, aside = int(self._driver.learner.progress.updates), []
         for number in files.list_numbers(self._path):
             path = self._prefix(number)
@@ -160,6 +169,7 @@ class Checkpointer(tf.train.experimental.PythonState):
                     # One rename: no moment in which the checkpoint has both names or none.
                     os.replace(path + files.COMPLETE, path + files.DIVERGED)
                     aside.append(os.path.basename(path))
+        # A later save must not take the files for its own checkpoint, which has another name now.
         self._newest = None
         return f"; {', '.join(aside)} has these weights and is set aside" if aside else ""
 
@@ -183,6 +193,7 @@ class Checkpointer(tf.train.experimental.PythonState):
     def _save_learner(self):
         """Writes a checkpoint, unless the newest one already has this state; raises the errors of `save`."""
         path = self._prefix(self.iterations)
+        # An interval, an evaluation and the end of a run may come in the same iteration: one write is enough.
         if self._newest == path and os.path.exists(path + files.COMPLETE):  # somebody may have removed it
             return
         try:
@@ -192,6 +203,7 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def _write_checkpoint(self):
         learner = self._driver.learner
+        # Before `begin`, which removes the files that this checkpoint number may have.
         for variable in learner.variables:
             if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
                 raise DivergedError(
@@ -223,6 +235,8 @@ class Checkpointer(tf.train.experimental.PythonState):
             file.write(str(state).encode())
 
     def _save_replay_buffers(self, is_last):
+        # Skipped while the write before goes on: with a slow disk writes would queue up, and the run would
+        # wait for all of them at its end. Only the last one waits its turn, because none follows it.
         before = self._replay_saved
         if before is not None and before.done() and before.exception() is not None:
             logging.error("the replay buffer before could not be saved: %r", before.exception())
@@ -233,6 +247,8 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def _write_replay_buffers(self):
         for path, replayer in self._replayers.items():
+            # In the thread of `_background`, while the training thread adds steps: `buffer_file.save` allows
+            # it.
             replayer.save(path, self._compresses)
 
 
@@ -242,6 +258,7 @@ def _find_replayers(learner, folder):
     for name, one in learner.learners.items():
         names.add(repr(one.replayer.name))
         if hasattr(one.replayer, "save"):
+            # The learner of a single policy is the only entry of its own dict; its file has no policy's name.
             file_name = "replay_buffer.npz" if one is learner else f"replay_buffer_{name}.npz"
             saved[os.path.join(folder, file_name)] = one.replayer
     if not saved:
@@ -253,6 +270,7 @@ def _find_replayers(learner, folder):
 
 
 def _load_replay_buffer(replayer, path):
+    # Not an error: the weights are whole, and updates wait until the new buffer is filled.
     if not os.path.exists(path):
         logging.warning("there is no %s: the replay buffer is empty", path)
         return

@@ -162,12 +162,15 @@ class Experiment:
         strategy = self._strategy_ctor() if self._strategy_ctor else None
         envs, collectors = [], None
         try:
+            # `envs` grows while they are made, so that those that exist are closed if a later one fails.
             self._make_envs(seed_everything(self._find_seed(strategy), self._num_envs), envs)
             settings = self._add_behavior(envs)
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
                 specs = specs or self._find_specs()
                 # The other process gets the configuration as text, and reads it anew.
+                # The whole configuration, not the operative one: at this point most bindings have not been
+                # read yet.
                 make = AfterTensorFlow(functools.partial(make_collector, gin.config_str()))
                 collectors = self._collectors_ctor(make, specs, self._num_collectors, len(envs))
                 settings["collectors"] = collectors
@@ -190,6 +193,7 @@ class Experiment:
             num_envs: int, batched environments.
             **kwargs: arguments of `Collector`.
         """
+        # From 1, because the seeds of learner processes begin with 0 (`_find_seed`).
         seed = spawn_seed(self._seed, index + 1, num_restarts)
         reserve_threads(2 * num_envs + SPARE_THREADS)
         envs = []
@@ -237,6 +241,7 @@ class Experiment:
                 f"Experiment.num_collectors is {self._num_collectors}: several learner processes cannot have "
                 "collectors yet"
             )
+        # The first process keeps the seed of the run: alone it collects the same as without a strategy.
         return spawn_seed(self._seed, 0, 0, peers.index) if peers.index else self._seed
 
     def _make_envs(self, seeds, envs):
@@ -282,6 +287,7 @@ class Experiment:
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
+        # Here and not in the constructor: this starts TensorFlow, and then its number of threads is fixed.
         check_device("Experiment.learner_device", self._learner_device)
         with on_device(self._learner_device):
             policy = self.make_policy(rows.observation, rows.action, rows.reward)
@@ -310,10 +316,13 @@ class Experiment:
         with on_device(device):
             algorithm = self._setting_of(name, self._algorithm_ctor)(policy)
         check_type("what Experiment.algorithm_ctor makes", algorithm, Algorithm)
+        # Outside of the learner's device: replay buffers stay in main memory, which is larger.
         replayer = make_replayer(algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
         settings = {"device": device, "strategy": strategy}
+        # An argument wins over gin's binding, also if it is None: `Learner.device` and `Learner.strategy` may
+        # be bound.
         settings = {name: value for name, value in settings.items() if value is not None}
         with on_device(device):
             learner = self._setting_of(name, self._learner_ctor)(algorithm, training=training, **settings)
@@ -335,6 +344,7 @@ class Experiment:
                 num_rows = num_envs * specs.batch_size if keeps_rows_apart else 1
                 return replay.make_replayer(kind, spec, num_rows, policy.data_transformer.context)
 
+            # So `NAME/Learner.max_grad_norm = 1` is for one policy, and a binding without a scope for all.
             with gin.config_scope(name):
                 learners[name] = self._make_one_learner(name, policy, make_replayer)
         return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))
@@ -349,6 +359,8 @@ class Experiment:
                     f"the algorithm or RewardShaping uses `Experience.env_info`: {files[0]!r} has none"
                 )
             state = PolicyState((), policy.state_spec)
+            # Observations, actions and rewards made the specs of the policy. Its own info and recurrent
+            # state, from which sequences begin, must be in the files; what it does not have is left out.
             needed = replayer.row_spec._replace(info=policy.info_spec, state=state)
             replay.check_same_rows(needed, replayer.row_spec)
             return replayer

@@ -85,6 +85,7 @@ def read_git(folder, *arguments, size=1 << 16, config=None):
             timer = threading.Timer(_GIT_SECONDS, process.kill)
             timer.start()
             try:
+                # One byte more than is kept tells a text that is too long from one that just fits.
                 text = process.stdout.read(size + 1)
                 if len(text) > size:
                     return text[:size] + f"\n[cut: the diff has more than {size:,} bytes]\n".encode()

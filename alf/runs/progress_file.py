@@ -63,6 +63,7 @@ class ProgressFile:
             newer = [i for i, row in enumerate(rows) if int(row[0]) > self._begins_at]
             rows = rows[: newer[0]] if newer else rows
         self._write_all(columns, rows)
+        # Seconds go on where the last row that is kept ended: the time between two processes does not count.
         self._seconds_before = float(rows[-1][1]) if rows else 0.0
 
     def _write_all(self, columns, rows):
@@ -95,5 +96,6 @@ def _to_csv(rows):
 
 def _format(value):
     """Returns a number as text: integers in full, others with the nine digits that tell float32s apart."""
+    # Above 2^53 a float64 does not hold every integer: all of its digits would claim too much.
     number = float(value)
     return f"{number:.0f}" if number.is_integer() and abs(number) < 2**53 else f"{number:.9g}"

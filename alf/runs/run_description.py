@@ -92,6 +92,8 @@ def check_environments(root_dir, policy):
     try:
         theirs, ours = read_description(root_dir), describe_run(policy)
     except ConfigError as error:
+        # The file says how the run was made. Without it the run can go on: variables of other shapes are
+        # still refused when the checkpoint is restored.
         logging.warning("%s: the environments are not compared with those of the run", error)
         return
     for name in ("observation_spec", "action_spec", "reward_spec"):

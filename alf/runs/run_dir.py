@@ -45,6 +45,7 @@ class RunDir:
 
     def __init__(self, path, own_file=CONFIG_FILE):
         self.path = find_path(path)
+        # Before the directory is made: a path that is refused leaves nothing behind.
         check_kind(self.path, own_file)
         self.summaries = os.path.join(self.path, "train")
         self.checkpoints = checkpoints_of(self.path)
@@ -61,8 +62,11 @@ class RunDir:
 
         The kernel frees the lock when this process ends for any reason.
         """
+        # The directory itself: a file in it would stay behind, or could be removed while it is locked.
         directory = os.open(self.path, os.O_RDONLY)
         _locked.add(directory)
+        # Without `close`, too, once nobody refers to this object any more; and at most once, however often it
+        # is called: the number of a closed descriptor may soon belong to another file.
         self._unlock = weakref.finalize(self, _close_lock, directory)
         try:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,6 +97,7 @@ class RunDir:
                 theirs = parse_settings(file.read())
         except (OSError, ValueError) as error:
             raise ConfigError(f"root_dir {self.path!r}: {CONFIG_FILE} cannot be read: {error}") from None
+        # Everything is built by now, so gin has recorded the settings in force with their defaults.
         ours = parse_settings(gin.operative_config_str())
         check_same(f"root_dir {self.path!r} holds a run", ours, theirs, lambda role: not role.may_change)
 
@@ -104,6 +109,7 @@ class RunDir:
         """
         from alf.runs.run_description import describe_run  # here: commands list runs without TensorFlow
 
+        # Everything is read and made before the first file is written: an error here changes no file.
         git_state = read_git_state(_list_own_folders()) if save_git_state else None
         contents = {
             CONFIG_FILE: operative_config().encode(),
@@ -134,6 +140,7 @@ class RunDir:
             with replace_file(os.path.join(self.path, DONE_FILE)) as file:
                 file.write((json.dumps(content, indent=1) + "\n").encode())
         except OSError as error:
+            # The run has ended already, perhaps with an error of its own, which this one must not hide.
             logging.error("%s could not be written: %s", DONE_FILE, error)
 
     def remove_done(self):
@@ -169,11 +176,13 @@ def has_checkpoints(path):
 def _list_own_folders():
     """Lists where the user's own code is: the folders of gin files and modules."""
     package = os.path.dirname(os.path.realpath(alf.__file__))
+    # ALF's own code is not the user's: `git_revision.txt` has its commit.
     of_alf = (os.path.dirname(package), os.path.join(package, "examples"))
     return [path for path in list_own_paths() if path not in of_alf]
 
 
 def git_revision():
     """Returns the commit of ALF's code, with "-dirty" if it was changed; "unknown" outside a repository."""
+    # The length of the changes does not matter here, only whether there are some.
     state = read_git_state([os.path.dirname(__file__)], max_bytes=1)
     return "unknown" if state is None else state.commit + ("-dirty" if state.diff else "")

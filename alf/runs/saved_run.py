@@ -53,6 +53,8 @@ class SavedRun:
         parse_config([path], gin_params)
         with open(path, encoding="utf-8") as file:
             modules = re.findall(r"^(?:import|from) ([\w.]+)", file.read(), re.MULTILINE)
+        # Python does not import a name twice: if another file of this name was imported before, gin has read
+        # the run's bindings with that one, without an error.
         for name in modules:
             self._check_module(name)
 
@@ -184,6 +186,7 @@ def load_agent(
     """
     run = SavedRun(root_dir)
     if policy is None:
+        # Gin's configuration is one for the whole process, and may be a run's that trains here.
         with own_config():
             run.read_config()
             policy = run.make_policy()
@@ -211,6 +214,8 @@ def load_behavior(
     Raises:
         ConfigError: for the reasons that `load_agent` gives.
     """
+    # Loaded once. The threads of several environments may call it at the same time, because an agent keeps no
+    # state between calls: each environment hands over its own.
     agent = load_agent(root_dir, checkpoint)
     spec = add_leading_dims(agent.observation_spec, None)
 

@@ -29,6 +29,8 @@ def seed_everything(seed, num_envs):
     if seed is not None:
         # Keras draws the seeds of initial weights from a generator of its own, which only this call seeds.
         tf.keras.utils.set_random_seed(seed % 2**32)
+        # Once more, because the call before gave TensorFlow only 32 bits, which is all that NumPy takes.
+        # `seed_continued_run` reads the seed back.
         tf.random.set_seed(seed)
     return spawn_seeds(seed, num_envs)
 
@@ -41,5 +43,6 @@ def seed_continued_run(driver, iterations):
     """
     seed = global_seed()
     if seed is not None:
+        # The driver has the environments. `seed_everything` then seeds only the generators of this process.
         driver.reseed([seed, iterations])
         seed_everything(spawn_seed(seed, iterations), 0)

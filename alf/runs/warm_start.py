@@ -74,6 +74,8 @@ def _restore(algorithm, name, part, path):
     reader, module = tf.train.load_checkpoint(path), "policy" if part else "algorithm"
     # The checkpoint of several policies, or of one.
     ways = ["learner", "learners", name, module], ["learner", module]
+    # By name, and not by TensorFlow's own restore: that would take the counters of the other run, too, and
+    # cannot pick a part.
     keys = next(filter(None, (list_saved(reader, way) for way in ways)), None)
     if keys is None:
         raise ConfigError(f"{path} is of a run with several policies, of which none has the name {name!r}")
@@ -86,6 +88,7 @@ def _restore(algorithm, name, part, path):
         raise ConfigError(f"{path} does not fit: {list_some(wrong)}")
     for key, variable in variables.items():
         variable.assign(reader.get_tensor(keys[key]))
+    # Without PART the target networks have come from the checkpoint, like all variables of the algorithm.
     if part:
         for submodule in algorithm.submodules:
             if isinstance(submodule, TargetUpdater):  # Else the target would follow slowly from new weights.
