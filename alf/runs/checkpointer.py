@@ -100,6 +100,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         """Waits until the replay buffer's file is complete; raises SaveError if it could not be written."""
         try:
             if self._replay_saved is not None:
+                # Raises here, in the training thread, what the write raised in the background.
                 self._replay_saved.result()
         except OSError as error:
             raise SaveError(f"the replay buffer could not be saved: {error}") from error
@@ -124,6 +125,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         for damage in damages:
             logging.error("%s; %s is restored in its place", damage, path)
         files.read_into(self._checkpoint, path, "algorithm")
+        # The learner has the state of these files now: a save before the next iteration writes nothing.
         self._newest = path
         for replay_path, replayer in self._replayers.items():
             _load_replay_buffer(replayer, replay_path)

@@ -157,6 +157,9 @@ class Experiment:
         # First of all: TensorFlow's numbers of threads cannot change once it has started.
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
+        # For the loop of each environment and of at most as many actors. The driver knows the true number,
+        # but is made last: by then environments and networks have run operations, and the pool cannot grow
+        # any more.
         reserve_threads(2 * self._num_envs + SPARE_THREADS)
         # Before any operation runs: `MultiWorkerMirroredStrategy` refuses to be made afterwards.
         strategy = self._strategy_ctor() if self._strategy_ctor else None

@@ -40,6 +40,7 @@ def read_git_state(folders, max_bytes=_MAX_BYTES):
         `GitState`, or None if no folder is in a repository with a commit, or git is missing or too slow.
     """
     for folder in folders:
+        # One call for both, so that they belong together.
         found = read_git(folder, "rev-parse", "--show-toplevel", "HEAD")
         if found is None or found.count(b"\n") != 2:
             continue

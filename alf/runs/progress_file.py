@@ -40,6 +40,7 @@ class ProgressFile:
             values: dict of numbers by name.
         """
         if self._columns is None:
+            # Not in the constructor: a run that ends before its first summary leaves all rows as they were.
             self._open()
         row = {ENV_STEPS: env_steps, SECONDS: f"{self._seconds_before + seconds:.3f}"}
         row |= {name: _format(value) for name, value in values.items()}

@@ -145,6 +145,7 @@ def make_env(seed, batch_size=None, render_mode=None, env_ctor=None, maps_polici
     known = inspect.signature(env_ctor).parameters
     with gin.config_scope("eval"):
         env = env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
+    # Outside of the scope: who acts in which row is a setting of the run, not of an evaluation.
     return experiment.wrap_env(env, seed) if experiment is not None and maps_policies else env
 
 
