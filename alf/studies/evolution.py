@@ -71,6 +71,8 @@ def mutate(values, ranges, mutation, rng):
     """
     mutated = dict(values)
     for name, setting in ranges.items():
+        # All numbers are drawn for every setting, used or not: what happens to one setting does not change
+        # the random numbers of the next one.
         resamples, moves = rng.random() < mutation.resample_rate, rng.random() < mutation.rate
         is_up, factor = rng.random() < 0.5, rng.uniform(mutation.min_factor, mutation.max_factor)
         if resamples:
@@ -96,10 +98,12 @@ def choose_parent(member, objectives, replacement, rng, diverged=False):
     """
     # From the worst to the best; the index makes the order of equal objectives the same every time.
     order = sorted(range(len(objectives)), key=lambda i: (not math.isnan(objectives[i]), objectives[i], i))
+    # At most half of them, so that nobody is among the best and the worst at the same time.
     count = min(math.ceil(len(order) * replacement.quantile), len(order) // 2)
     best = [i for i in order[len(order) - count :] if not math.isnan(objectives[i])]
     if not best or not (diverged or member in order[:count]):
         return None
+    # Truncation selection, as in the paper (arXiv 1711.09846): any of the best, with the same probability.
     parent = best[rng.integers(len(best))]
     # NaN if the member has no objective. NaN passes both comparisons below: such a member always copies.
     gap = objectives[parent] - objectives[member]
@@ -207,6 +211,7 @@ class Evolution:
     def _decide(self, order, env_steps, diverged):
         """Returns a new order if the member copies another one, else the order that it has."""
         member, rng, parent = order["member"], self._make_rng(), None
+        # Lost weights do not wait for the warm-up: there is nothing to warm up any more.
         if diverged or env_steps >= self._replacement.warm_up:
             parent = choose_parent(member, self.objectives, self._replacement, rng, diverged)
         if parent is not None:
@@ -248,7 +253,9 @@ def _convert_older(state):
         order = _make_order(member, 0, settings)
         if copied is not None:
             parent = dict(member=copied["parent"], path=None, env_steps=copied["parent_env_steps"])
+            # Another number than the 0 of all rows: `_copied_by` counts the copy as one without a report yet.
             order |= dict(number=1, parent=parent | dict(objective=None))
+        # The rows before `num_old_rows` are from before the objective was changed: they do not rank anybody.
         own = [row["objective"] for row in rows[state["num_old_rows"] :] if row["member"] == member]
         orders.append(order)
         objectives.append(own[-1] if own else None)

@@ -33,6 +33,7 @@ def draw_lineage(rows, ranges, objective, folder):
     name, values = next(iter(ranges.items()))
     number_of, norm = _make_scale(values)
     colors = ScalarMappable(norm, "viridis")
+    # Without pyplot, which keeps all figures of the process and may look for a screen.
     figure = Figure(figsize=(9, 5.5), layout="constrained", dpi=110)
     FigureCanvasAgg(figure)
     axes = figure.add_subplot(xlabel="environment steps of the member", ylabel=objective)

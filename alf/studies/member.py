@@ -40,6 +40,7 @@ class Member(Callback):
 
     def __init__(self, gin_file, root_dir):
         self._gin_file, self._root_dir = gin_file, root_dir
+        # The study has written it before it started this process.
         self._order = read_json(os.path.join(root_dir, ORDER_FILE))
         self._trainer = self._end = None
         self._stop_reason = None
@@ -52,6 +53,8 @@ class Member(Callback):
 
     def stop(self, reason):
         """Makes the training save and end; any thread may call this."""
+        # The mark comes first: the trainer may not exist yet, or may be replaced by another one just now.
+        # `train` and `on_train_iter` look at the mark, whichever trainer calls them.
         self._stop_reason = reason
         if self._trainer is not None:
             self._trainer.interrupt(reason)
@@ -79,7 +82,10 @@ class Member(Callback):
                 self._report(diverged=True, reason=str(error))
                 self._order = self._wait_for_order() or self._order
                 continue
+            # Otherwise `stop` was called, or a setting has changed that is built into the graphs: then the
+            # loop goes on with another trainer.
             if finished:
+                # The trainer has saved at its end: whoever copies this member gets its last weights.
                 path = SavedRun(self._root_dir).find_checkpoint()
                 self._report(path, is_over=True, reason=reason)
                 return True
@@ -100,6 +106,7 @@ class Member(Callback):
             return
         self._order = order
         if order["graph"] != before["graph"]:
+            # The trainer saves and ends; `train` makes another one, which first carries the order out.
             trainer.interrupt("its settings change")
         elif order["number"] != before["number"]:
             self._carry_out()
@@ -121,12 +128,15 @@ class Member(Callback):
         with wrong_calls_are_config_errors():
             self._trainer = Trainer(self._root_dir, Experiment().make_driver())
         try:
+            # Only now do the metrics and the `Tunable`s exist.
             self._check()
         except ConfigError:
             self._trainer.close()
             raise
         self._trainer.add_callback(self)
         self._set_end()
+        # Also if the order was carried out before: a study that goes on fits the settings of its orders into
+        # its present ranges, and the checkpoint still has the values from before.
         assign_tunables(self._trainer.learner, self._order["tunables"])
 
     def _wait_until_free(self):
@@ -150,6 +160,7 @@ class Member(Callback):
             raise ConfigError(f"Population.settings has {name!r}: nothing in the learner reads it")
 
     def _set_end(self):
+        # The next multiple: an interval that ends late, within an iteration, does not shift the later ones.
         interval = self._order["interval"]
         self._end = (self._trainer.counters["env_steps"] // interval + 1) * interval
 
@@ -192,6 +203,7 @@ class Member(Callback):
     def _report(self, path=None, diverged=False, is_over=False, reason=""):
         name, trainer = self._order["objective"], self._trainer
         objective = self._eval_return if name == "eval" else trainer.metrics[name].result()
+        # The turn of the order under which it has trained: the study takes each turn's report once.
         report = dict(turn=self._order["turn"], env_steps=trainer.counters["env_steps"], path=path)
         report |= dict(objective=float(objective), diverged=diverged, is_over=is_over, reason=reason)
         write_json(os.path.join(self._root_dir, REPORT_FILE), report)

@@ -27,9 +27,12 @@ def find_helpers():
         usual = "/".join([*collectors.split("/")[:-1], "CollectorSettings"])
         settings = _read(_find_referred(_read(collectors), "settings", usual))
         helpers.update({name: count * number for name, number in _list_occupied(settings).items()})
+        # An actor of the collectors reserves these for the member's own process (`Reservation`).
         helpers["CPU"] += _resolve(settings, "learner_num_cpus", 0)
         helpers["GPU"] += _resolve(settings, "learner_num_gpus", 0)
     evaluator = _read(_find_referred(trainer, "evaluator_ctor", "Evaluator"))
+    # By the bindings, and not by an `Evaluator` that is made for it, which would connect to Ray and start a
+    # cluster.
     if trainer.get("evaluator_ctor") is not None and _resolve(evaluator, "place", "thread") == "cluster":
         helpers.update(_list_occupied(_read(_find_referred(evaluator, "cluster_ctor", "RayEvaluator"))))
     return dict(helpers)

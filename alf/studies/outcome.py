@@ -42,6 +42,8 @@ def read_status(path):
     """FINISHED if the run says so in its `done.json`, else WAITING."""
     try:
         with open(os.path.join(path, DONE_FILE), encoding="utf-8") as file:
+            # A run that failed or was interrupted is tried again. Its exit status tells `SweepStudy` that it
+            # failed.
             return FINISHED if json.load(file)["status"] == "SUCCESS" else WAITING
     except (OSError, ValueError, KeyError, TypeError):
         return WAITING
@@ -56,6 +58,7 @@ def read_outcome(path, name, value):
         value: "last" or "best".
     """
     run, status = read_progress(path), read_status(path)
+    # A finished run may have no row: a full disk, for example, costs only the summaries.
     if run is None or not len(run.columns[ENV_STEPS]):
         return Outcome(status)
     curve, objective = run.curve(name), None

@@ -35,6 +35,7 @@ class RunProcess:
     def __init__(self, arguments, log, import_paths=(), gpus=None):
         paths = [*import_paths, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+        # An empty list hides all GPUs: TensorFlow would else take the memory of every GPU that it sees.
         if gpus is not None:
             env["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
         os.makedirs(os.path.dirname(log), exist_ok=True)
@@ -42,6 +43,7 @@ class RunProcess:
         # the kernel closes when the owner ends, even by SIGKILL.
         reader, self._lifeline = os.pipe()
         try:
+            # The process gets a copy of the descriptor, so the file may be closed here at once.
             with open(log, "ab") as file:
                 settings = dict(stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=env)
                 self._process = subprocess.Popen(
@@ -51,6 +53,8 @@ class RunProcess:
             # belong to the open file that both processes share, so they can be made here.
             fcntl.fcntl(reader, fcntl.F_SETOWN, self._process.pid)
             fcntl.fcntl(reader, fcntl.F_SETSIG, signal.SIGTERM)
+            # From this call on it works: only a kill of the owner within the microseconds before would leave
+            # the process behind.
             fcntl.fcntl(reader, fcntl.F_SETFL, fcntl.fcntl(reader, fcntl.F_GETFL) | os.O_ASYNC)
         except BaseException:
             os.close(self._lifeline)
@@ -114,6 +118,7 @@ class Machine:
             process = RunProcess(arguments, log, import_paths, None if self._shares_gpus else gpus)
         finally:
             os.sched_setaffinity(0, before)
+        # Not returned if the start fails: the study ends then, and nothing else starts.
         self._taken[process] = cores, gpus
         return process
 
@@ -185,6 +190,7 @@ class ClusterProcess:
         return self._status
 
     def interrupt(self):
+        # Not awaited, here and below: an actor whose node is gone never answers, which `poll` finds out.
         self._actor.interrupt.remote()
 
     def kill(self):
@@ -192,6 +198,8 @@ class ClusterProcess:
 
     def close(self):
         """Ends the actor."""
+        # With the actor its end of the lifeline is closed, so the process of the run gets SIGTERM if it
+        # lives.
         self._ray.kill(self._actor)
 
 
@@ -242,4 +250,5 @@ def count_fits(total, needs, lacking=0.0):
     A name that is missing in it counts as `lacking`, where None means no limit.
     """
     shares = [(total.get(name, lacking), need) for name, need in needs.items() if need]
+    # The small number makes up for rounding: 0.3 / 0.1 is 2.9999999999999996.
     return min((math.floor(x / need + 1e-6) for x, need in shares if x is not None), default=sys.maxsize)

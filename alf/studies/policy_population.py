@@ -81,6 +81,8 @@ class PolicyPopulation(Policies):
         # Gin makes a `Tunable` for each policy. The bound values are always the same, so that a run that goes
         # on has the configuration from before. `PolicyController` assigns the values of `Evolution`.
         lowest = {name: setting.limits[0] for name, setting in settings.items()}
+        # Here, before the learners are made, whose constructors read these bindings. Unlocked, because an
+        # earlier run in this process may have locked the configuration.
         with gin.unlock_config():
             parse_config([], make_bindings(lowest, settings), "PolicyPopulation.settings")
 
@@ -100,6 +102,7 @@ class PolicyPopulation(Policies):
         evolution = Evolution(self._ranges, *rules, has_checkpoints=False)
 
         def show(member, setting):
+            # Metrics are made, and may be shown, before `on_begin` draws the orders.
             return lambda: evolution.orders[member]["settings"][setting] if evolution.orders else math.nan
 
         metrics = [
@@ -108,11 +111,14 @@ class PolicyPopulation(Policies):
             for setting in self._ranges
         ]
         controller = PolicyController(evolution, self.names, self._ranges, self._objective, self._interval)
+        # One of the metrics has the state of `Evolution`, so that checkpoints hold it, once.
         copies = Figure("population/copies", lambda: evolution.num_copies, evolution)
         return (*metrics, copies), (controller,)
 
     def _choose_mapping(self, env):
         """Returns the mapping for an environment if the user gives none."""
+        # With fixed rows, all policies have the same number of rows at any time. Otherwise each episode
+        # draws.
         is_one_agent = len(find_agents(env)) == 1
         if is_one_agent and env.batch_size % len(self.names) == 0:
             return self.names
@@ -177,6 +183,7 @@ class PolicyController(Callback):
             error = self._diverged.pop(name, None)
             member = self._names.index(name)
             last = self._evolution.last_row(member)
+            # By the last row of the table, which a run that goes on has, too: it reports at the same steps.
             is_due = env_steps // self._interval > (last["env_steps"] if last else 0) // self._interval
             if error is not None or is_due:
                 self._report(trainer, member, env_steps, error)
@@ -194,6 +201,7 @@ class PolicyController(Callback):
         try:
             import_extra("matplotlib", "plot")
         except ConfigError as error:
+            # The training itself has succeeded, so this is not an error.
             logging.warning("the population is not drawn: %s", error)
             return
         draw_lineage(rows, self._ranges, self._objective, trainer.root_dir)
@@ -204,10 +212,13 @@ class PolicyController(Callback):
         objective = math.nan if error else trainer.metrics[f"policies/{name}/{self._objective}"].result()
         before = self._evolution.orders[member]
         order = self._evolution.report(member, env_steps, objective, diverged=error is not None)
+        # From the state, which is only in checkpoints: after a crash the next report writes the table anew,
+        # without the rows that were lost.
         write_table(trainer.root_dir, self._evolution.rows, list(self._ranges))
         if order is not before:
             self._copy(trainer, order)
         elif error is not None:
+            # There is nobody to copy: the run ends, as it would without a population.
             raise error
 
     def _copy(self, trainer, order):

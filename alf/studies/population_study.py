@@ -75,6 +75,8 @@ class PopulationStudy:
         state = read_state(self._state_file, os.path.join(MEMBERS, "*"), _STATE)
         if state is not None:
             self._check_same(state, num_members)
+        # Part of the state: with `Population.seed = None` it is drawn here, once, and the decisions of
+        # `Evolution` and the seed of each member follow from it, also when the study goes on.
         seeds = np.random.SeedSequence(population.seed)
         self._seed = int(seeds.generate_state(1)[0]) if state is None else state["seed"]
         rules = population.mutation, population.replacement, population.objective, self._seed
@@ -127,6 +129,7 @@ class PopulationStudy:
         if status is None:
             return
         self.watch(run)  # The process may have reported between the last look and its end.
+        # All members have the same configuration, apart from their values of the ranges, and would fail, too.
         if status == _WRONG_SETTING:
             raise ConfigError(error)
         if status == 0:
@@ -163,11 +166,14 @@ class PopulationStudy:
         """Takes a report, decides, and writes the decision down before the member learns of it."""
         self._turns[member] += 1  # So that `watch` does not take this report again.
         before = self.evolution.orders[member]
+        # Before the report, which adds a row of its own.
         objectives = [row["objective"] for row in self.evolution.rows if row["objective"] is not None]
         names = "env_steps", "objective", "diverged", "is_over", "path"
         order = self.evolution.report(member, **{name: report[name] for name in names})
+        # In a row: whoever has reported a number in between trains again.
         self._divergences[member] = self._divergences[member] + 1 if report["diverged"] else 0
         self._write()
+        # Seldom: while Matplotlib draws, this thread takes no reports, and members wait for their orders.
         if time.monotonic() - self._drawn > _PICTURE_SECONDS:
             self.draw()
         objective, at = report["objective"], f"at {report['env_steps']:,} env steps"
@@ -196,6 +202,7 @@ class PopulationStudy:
                 f"--population is {num_members}: the study in {self._folder!r} has "
                 f"{len(state['orders'])} members"
             )
+        # The names must be the same, as every order has a value for each. The ranges may differ.
         ours, theirs = list(self._population.settings), list(state["orders"][0]["settings"])
         if sorted(ours) != sorted(theirs):
             raise ConfigError(
@@ -223,6 +230,8 @@ def write_order(path, turn, order, population, seed):
         seed: list of ints, from which the member's `Experiment.seed` follows.
     """
     ranges, settings = population.settings, order["settings"]
+    # The member assigns these to variables while it trains. All bindings are in the order all the same,
+    # because a process that starts with this order makes its objects from them.
     tunables = {name: x for name, x in settings.items() if is_tunable(name, ranges[name])}
     given = dict(
         turn=turn,

@@ -44,6 +44,7 @@ class Range(abc.ABC):
 
     def fit(self, value):
         """Returns a value of another range if it is in this range, else a value of this range near to it."""
+        # A bool is an integer for Python, but True is not meant as the number 1.
         is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
         return self.clip(value) if is_number else self.limits[0]
 
@@ -55,6 +56,7 @@ class Range(abc.ABC):
         """Returns `limits` of numbers of a type."""
         if low >= high:
             raise ConfigError(f"{type(self).__name__}.low is {low}: it must be less than high = {high}")
+        # NumPy's numbers become plain ones, whose `repr` gin can read: bindings are made of it.
         return kind(low), kind(high)
 
 
@@ -107,6 +109,7 @@ class Discount(Range):
 
     def draw(self, rng):
         low, high = self.limits
+        # The largest value has the smallest distance from 1, so the limits change places.
         return self.clip(1.0 - math.exp(rng.uniform(math.log(1.0 - high), math.log(1.0 - low))))
 
     def move(self, value, factor, is_up):
@@ -162,6 +165,7 @@ class Choice(Range):
         return self.values[rng.integers(len(self.values))]
 
     def move(self, value, factor, is_up):
+        # The factor has no meaning here: neighbours are one step away.
         index = self.values.index(value) + (1 if is_up else -1)
         return self.values[min(max(index, 0), len(self.values) - 1)]
 

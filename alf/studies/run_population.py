@@ -112,6 +112,7 @@ def find_place(population, num_members, helpers, ray_address=None):
                     f"Population.num_cpus, num_gpus, resources: no node of the cluster has {needs}"
                 )
             return place
+        # Nobody else would leave the cluster: there is no place yet that `finish_study` could close.
         except ConfigError:
             ray.shutdown()
             raise
@@ -120,4 +121,6 @@ def find_place(population, num_members, helpers, ray_address=None):
     _, capacity = request_resources(total, population, num_members, helpers)
     per_gpu = int(1 / population.num_gpus) if 0 < population.num_gpus < 1 else 1  # members that share a GPU
     run_gpus = -int(-population.num_gpus // 1)  # Rounded up: a share of a GPU is a place on a whole one.
+    # Without cores of their own: members share all cores, and `Population.num_cpus` only limits their number.
+    # A GPU that several members share is in the list several times.
     return Machine([], 0, capacity, [gpu for gpu in gpus for _ in range(per_gpu)], run_gpus)

@@ -100,6 +100,7 @@ def read_config(gin_files, gin_params, grid):
     """
     parse_config(gin_files, gin_params)
     grid = parse_grid(grid)  # After the gin files, which may import what its values name.
+    # Before `take_bindings`: a sweep that goes on must also have the same settings of the search.
     settings = parse_settings(gin.config_str())
     with wrong_calls_are_config_errors():
         sweep = Sweep()
@@ -124,10 +125,12 @@ def read_config(gin_files, gin_params, grid):
 
 def check_trials(config, grid, ranges):
     """Raises ConfigError if gin cannot read a setting or a value that may be tried."""
+    # In a configuration of its own: a value that is tried must not stay in the configuration of the runs.
     with own_config():
         parse_config([], [config])
         tried = [("--grid", name, text) for name, texts in grid.items() for text in texts]
         for name, values in ranges.items():
+            # Both ends of a range stand for all numbers between them.
             tried += [("Sweep.settings", name, repr(x)) for x in values.limits or values.values]
         for source, name, text in tried:
             try:
@@ -175,10 +178,12 @@ def make_arguments(gin_file, run):
 
 def _conclude(study):
     """Writes and prints the results of a sweep that ends; returns the exit status."""
+    # Once more: if no run was left to train, nothing has written them, and they may be of an older version.
     print(write_tables(study))
     if draw_curves(study):
         print(os.path.join(study.folder, PICTURE_FILE))
     finished = [path for path, outcome in study.outcomes.items() if outcome.status == FINISHED]
+    # Only now, because nothing but the runs' files says which columns there are: metrics may be the user's.
     if finished and all(study.outcomes[path].objective is None for path in finished):
         columns = sorted({name for path in finished for name in read_run(path).columns})
         raise ConfigError(

@@ -64,6 +64,7 @@ class Runner:
             while True:
                 if self.stop_reason is None:
                     self._start_runs()
+                # After `_start_runs`, because a run that has just ended made room, or was queued again.
                 if not self._running:
                     return
                 self._look(self._study.watch, self._study.end)
@@ -107,6 +108,7 @@ class Runner:
                     end(run, status, find_error(status, log, running.log_start))
             elif running.deadline is None:
                 if self.stop_reason is not None or watch(run):
+                    # Only once: a second signal ends a run without saving (`on_signal`).
                     process.interrupt()
                     running.deadline = time.monotonic() + self._stop_seconds
             elif time.monotonic() > running.deadline:
@@ -136,6 +138,7 @@ def finish_study(root_dir, state_file, config, place, make_study, on_start):
     def announce(text):
         print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
 
+    # The place comes first: it exists already, and must be closed also if the folder is refused.
     with contextlib.closing(place), contextlib.closing(RunDir(root_dir, state_file)) as run_dir:
         run_dir.lock()  # Before the study reads its state: one study at a time writes here.
         gin_file = os.path.join(run_dir.path, CONFIG_FILE)
@@ -145,6 +148,7 @@ def finish_study(root_dir, state_file, config, place, make_study, on_start):
         # From here on a signal lets the runs save. Before, it ends this process: nothing has begun.
         on_start(runner)
         runner.run()
+        # Still locked: the caller writes tables and pictures into the folder.
         yield study, runner.stop_reason
 
 
@@ -162,10 +166,13 @@ def find_error(status, log, start):
         return "its process in the cluster could not start, or was lost"
     try:
         with open(log, "rb") as file:
+            # This may be within a line or a character; bytes that are not whole are replaced.
             file.seek(max(start, os.path.getsize(log) - _TAIL))
             lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
     except OSError:
         lines = []
     lines = [line for line in lines if line]
+    # ALF's own line about an error comes first. After a crash in C++, or in the user's code, there is none,
+    # and the last line of the log says most.
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or [f"exit status {status}, and its log is empty"])[-1]

@@ -32,12 +32,15 @@ def read_state(path, runs, keys):
             state = json.load(file)
     except FileNotFoundError:
         pass
+    # json raises a RecursionError where brackets are nested too deeply.
     except (OSError, RecursionError, ValueError) as error:
         raise damaged(path, getattr(error, "strerror", None) or error) from None
     else:
         lacking = keys - state.keys() if isinstance(state, dict) else keys
         if lacking:
             raise damaged(path, f"it has no {', '.join(sorted(lacking))}")
+    # The runs' folders decide whether there is something to lose, not the state file, which is written before
+    # the first run starts. `rows`, a population's table, counts even if its runs were removed.
     folders = glob.glob(os.path.join(glob.escape(os.path.dirname(path)), runs))
     has_trained = any(has_checkpoints(run) or read_status(run) == FINISHED for run in folders)
     if not has_trained and not (state and state.get("rows")):

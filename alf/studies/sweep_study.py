@@ -78,6 +78,7 @@ class SweepStudy:
         state_file = os.path.join(folder, SWEEP_FILE)
         state = read_state(state_file, os.path.join(RUNS, "*", "*"), {"config", "seeds"})
         self._trials = self._open_trials(state, config, grid)
+        # After the comparison: a sweep that is refused leaves the file as it was. Before any run starts.
         write_json(state_file, dict(config=config, seeds=seeds))
         self.count = self._trials.count * len(seeds)
         self.runs, self.outcomes = [], {}
@@ -107,6 +108,7 @@ class SweepStudy:
         if self._sweep.pruner is None or now - self._watched.get(run.path, -np.inf) < _WATCH_SECONDS:
             return False
         self._watched[run.path] = now
+        # A trial that is over takes no more values: Optuna would refuse them.
         if not self._trials.is_over(run.trial):
             self._report_steps(run.trial)
         # Also if another run of the trial has reported the step that ended it.
@@ -138,6 +140,7 @@ class SweepStudy:
             status = INTERRUPTED
         self.outcomes[run.path] = outcome._replace(status=status, error=error)
         self._tell(run.trial)
+        # At the end of each run: whenever the sweep is killed, its tables are up to date.
         write_tables(self)
 
     def list_trials(self):
@@ -145,6 +148,7 @@ class SweepStudy:
         return [(settings, self._runs_of(i)) for i, settings in enumerate(self._trials.settings)]
 
     def _runs_of(self, trial):
+        # `_add_runs` adds the seeds of one trial after another.
         return self.runs[trial * len(self._seeds) : (trial + 1) * len(self._seeds)]
 
     def _open_trials(self, state, config, grid):
@@ -203,11 +207,14 @@ class SweepStudy:
         if self._sweep.pruner is not None:
             self._report_steps(trial, may_prune=False)
         values = [outcome.objective for outcome in outcomes if outcome.status == FINISHED]
+        # A mean of some of the seeds could not be compared with the means of other trials.
         is_whole = len(values) == len(outcomes) and None not in values
         self._trials.tell(trial, sum(values) / len(values) if is_whole else None)
 
     def _report_steps(self, trial, may_prune=True):
         """Reports a trial to the pruner at each new step that all its runs with progress have reached."""
+        # Runs that have not begun do not count. With less room than seeds they begin only when others have
+        # ended, and the pruner would learn of the trial too late to end it.
         progress = [read_progress(run.path) for run in self._runs_of(trial)]
         curves = [run.curve(self.objective) for run in progress if run is not None]
         curves = [curve for curve in curves if curve is not None]

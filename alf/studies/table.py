@@ -48,6 +48,7 @@ def _make_row(settings, runs, outcomes):
     statuses = [outcomes[run.path].status for run in runs]
     row = Row(settings, runs, *map(statuses.count, (FINISHED, FAILED, PRUNED)))
     finished = [(run, outcomes[run.path]) for run in runs if outcomes[run.path].status == FINISHED]
+    # A run may finish without a value, for example if no episode has ended: it counts, but not in the mean.
     judged = [(run, outcome) for run, outcome in finished if outcome.objective is not None]
     if not judged:
         return row

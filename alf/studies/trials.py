@@ -65,6 +65,7 @@ class Trials:
         """Begins another trial and returns its index; returns None if all have begun."""
         with self._saving():
             if self._planned is not None:
+                # By content and not by position: a grid may have got more values since the sweep began.
                 new = next((x for x in self._planned if x not in self.settings), None)
                 return None if new is None else self._add(new)
             return self._ask_sampler() if len(self.settings) < self.count else None
@@ -203,6 +204,7 @@ class Trials:
 
     def _trial(self, index):
         """Returns Optuna's newest trial of a trial, as the file has it now. It is not to be changed."""
+        # Without a copy, because a sweep with a pruner looks at each of its runs once a second.
         return self._study.get_trials(deepcopy=False)[self._numbers[index]]
 
     @contextlib.contextmanager
@@ -258,6 +260,7 @@ def _to_param(values, text):
 
 def _to_text(values, param):
     """Converts a parameter of Optuna to the text of the value."""
+    # 1 - (1 - x) may be rounded to just outside of the range.
     return repr(values.clip(1.0 - param) if isinstance(values, Discount) else param)
 
 
