@@ -63,7 +63,10 @@ class NStep(tf.Module):
             )
         is_first = tf.equal(experience.step_type, FIRST)
         discount_t = self._discount(progress) * experience.discount[b + 1 :]
+        # The environment's discount is 0 only at a termination: after a time limit the value still counts.
         transitions = returns.n_step_transitions(experience.reward[b + 1 :], discount_t, is_first[b:], n)
+        # The later rows have fewer than n steps only because the sequence ends, and would mix shorter targets
+        # in. The weight of a row is its first step's: it is 0 if that leads into another episode.
         return Transitions(*(x[:num_rows] for x in (*transitions, experience.weight[b:])))
 
     def select_starts(self, nest):
@@ -97,6 +100,7 @@ class NStep(tf.Module):
         if b:
             before = tf.nest.map_structure(lambda x: x[:b], observation)
             _, state = network(before, state, is_first[:b], False)
+            # The rows of the burn-in only bring the state up to date: nothing is learned from them (R2D2).
             state = tf.nest.map_structure(tf.stop_gradient, state)
         after = tf.nest.map_structure(lambda x: x[b:], observation)
         outputs, _ = network(after, state, is_first[b:], True)
@@ -124,6 +128,8 @@ def action_to_unit_box(action, action_spec):
     )
     radius = high / 2 - low / 2
     scale = np.divide(1.0, radius, out=np.zeros_like(radius), where=radius > 0)
+    # Subtracted in the dtype of the action: far from 0, a float32 of a float64 would lose the digits that
+    # matter. Bounds are halved first, because their difference may be larger than the dtype can hold.
     center = (low / 2 + high / 2).astype(action_spec.dtype.as_numpy_dtype)
     if action_spec.shape.rank != 1:
         leading = tf.shape(action)[: action.shape.rank - action_spec.shape.rank]

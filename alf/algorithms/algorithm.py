@@ -243,6 +243,7 @@ class TargetUpdater(tf.Module):
         self._tau = tau
         self._period = period
         self._pairs = list(zip(source.variables, target.variables, strict=True))
+        # A variable, so that checkpoints hold it: a run that goes on moves the target after the same updates.
         self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         self.copy()
         for _, moved in self._pairs:
@@ -257,6 +258,7 @@ class TargetUpdater(tf.Module):
 
     def __call__(self) -> None:
         """Counts one update and moves the target if the period is over, in the graph."""
+        # The usual period of soft updates, which needs neither the counter nor a condition in the graph.
         if self._period == 1:
             self._move()
         else:
@@ -266,6 +268,7 @@ class TargetUpdater(tf.Module):
     def _move(self):
         for learned, moved in self._pairs:
             value = learned.read_value()
+            # Integers, such as the counters of a policy, have nothing in between: they are copied.
             if self._tau < 1 and moved.dtype.is_floating:
                 value = self._tau * value + (1.0 - self._tau) * moved
             moved.assign(value)

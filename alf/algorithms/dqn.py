@@ -80,6 +80,7 @@ class DqnAlgorithm(Algorithm):
         transitions = self._n_step.make_transitions(experience, self.progress)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         q, next_q = evaluate(self.policy.network, experience, state, end)
+        # Only the ends count. Without a recurrent layer the graph drops the starts, which nobody reads.
         _, next_target_q = evaluate(self._target_network, experience, state, end)
         return transitions, q, next_q, next_target_q
 
@@ -88,6 +89,8 @@ class DqnAlgorithm(Algorithm):
         transitions, q, next_q, next_target_q = train_info
         action = action_to_index(self._n_step.select_starts(experience.action), self.policy.action_spec)
         q = td_losses.value_of_action(q, action)
+        # Double DQN: the network that learns chooses the action, the target network judges it. If one network
+        # did both, its errors would choose the actions that it overestimates.
         next_value = td_losses.greedy_value(next_target_q, next_q if self._double else None)
         td_error = td_losses.td_target(transitions.reward, transitions.discount, next_value) - q
         loss = losses.weighted_mean(td_losses.td_loss(td_error, self._huber_delta), transitions.weight)

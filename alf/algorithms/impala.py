@@ -93,15 +93,19 @@ class ImpalaAlgorithm(Algorithm):
         unroll = dict(
             values=train_info.value,
             r_t=experience.reward[1:],
+            # The environment's discount is 0 only at a termination: V bootstraps after a time limit.
             discount_t=self._discount(self.progress) * experience.discount[1:],
             is_first=tf.equal(experience.step_type, FIRST),
             lambda_=self._lambda,
         )
         if self._vtrace:
+            # The policy that learns minus the policy that acted. Reversed, the tests of V-trace itself would
+            # still pass, and only learning would suffer.
             log_rho = log_prob - actions.log_prob(behavior.params, behavior.raw)
             target, _, advantage = returns.vtrace(log_rho, **unroll, **self._thresholds)
         else:
             advantage, target = returns.generalized_advantage(**unroll)
+        # V-trace's advantages contain the limited importance ratio; the others have none to contain.
         policy_loss = losses.policy_gradient_loss(log_prob, advantage)
         value_loss = losses.value_loss(train_info.value[:-1], target)
         entropy = actions.entropy(params)
@@ -111,6 +115,7 @@ class ImpalaAlgorithm(Algorithm):
         if self._drop_last_ts:
             if weight.shape[0] == 1:
                 raise ConfigError("ImpalaAlgorithm.drop_last_ts leaves nothing of an unroll of 1 step")
+            # A weight of 0 in place of a shorter batch: all tensors keep T rows.
             weight = tf.pad(weight[:-1], [[0, 1], [0, 0]])
         # The gradient needs only one mean; the means of the parts are for display.
         mean = functools.partial(losses.weighted_mean, weight=weight)

@@ -117,6 +117,7 @@ class PPOAlgorithm(Algorithm):
         self._clip_target_ratio = clip_target_ratio
         self._target_policy = None
         if target_update_period is not None:
+            # An attribute, so that checkpoints hold its variables: a run that goes on has the same target.
             self._target_policy = policy.copy()
             self._update_target = TargetUpdater(policy, self._target_policy, period=target_update_period)
 
@@ -125,6 +126,7 @@ class PPOAlgorithm(Algorithm):
 
     def preprocess(self, experience: Experience, state: Nest) -> Experience:
         """Computes the `PPOInfo` with the weights before the first update, and puts it into `info`."""
+        # No gradient flows from here: the tape of an update begins after this (`Update.loss_and_gradients`).
         before = self.policy.unroll(experience, state)
         behavior = experience.info
         log_prob = functools.partial(self.policy.actions.log_prob, raw=behavior.raw)
@@ -179,11 +181,14 @@ class PPOAlgorithm(Algorithm):
         if self._value_clip_range is None:
             value_loss = losses.value_loss(value, info.target)
         else:
+            # The old value is of the weights before the first update, not of the policy that acted.
             value_loss = losses.clipped_value_loss(value, info.value, info.target, self._value_clip_range)
         parts = {
             "policy_loss": mean(info.importance * surrogate),
             "value_loss": mean(value_loss),
             "entropy": mean(actions.entropy(params)),
+            # The divergence of the distributions, not an estimate from the actions taken: `target_kl` must
+            # not stop the updates of a batch by chance.
             "kl": mean(actions.kl(info.proximal, params)),
             "clipped_fraction": mean(tf.cast(losses.ppo_clipped(log_ratio, clip_range), tf.float32)),
         }
@@ -201,6 +206,7 @@ class PPOAlgorithm(Algorithm):
             self._update_target()
 
     def stops_early(self, summary: dict[str, Any]) -> Array:
+        # Computed in the forward pass, so it is the divergence of the weights before the last update.
         return tf.constant(False) if self._target_kl is None else summary["kl"] > self._target_kl
 
 

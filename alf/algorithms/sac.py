@@ -96,6 +96,8 @@ class SacAlgorithm(Algorithm):
         action_size, num_actions = policy.critic_sizes
         self._is_discrete = action_size == 0
         if target_entropy is None:
+            # The choices of the two papers: -D (arXiv 1812.05905, appendix D) and 0.98 of the entropy of the
+            # uniform policy (arXiv 1910.07207).
             target_entropy = 0.98 * math.log(num_actions) if self._is_discrete else -action_size
         self._target_entropy = float(target_entropy)
 
@@ -113,6 +115,7 @@ class SacAlgorithm(Algorithm):
         """
         if self._is_discrete:
             return experience._replace(info=((), ()))
+        # Two draws: the sample in the target of a step must not depend on the sample in the actor's loss.
         shape = (*experience.step_type.shape, self.policy.action_spec.shape.num_elements())
         return experience._replace(info=(tf.random.normal(shape), tf.random.normal(shape)))
 
@@ -128,6 +131,8 @@ class SacAlgorithm(Algorithm):
         actor_state, critic_state = self.policy.split_state(state)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         outputs, next_outputs = evaluate(self.policy.network, experience, actor_state, end)
+        # One call for both losses: the features pass the critics' gradient on, and the actor's loss reaches
+        # only the action (`_evaluate_actions`), so that it does not train the critics' encoder.
         features, _ = evaluate(self._critic.features, experience, critic_state, end)
         _, next_features = evaluate(self._target_critic.features, experience, critic_state, end)
         taken, (noise, next_noise) = self._n_step.select_starts((experience.action, experience.info))
@@ -141,6 +146,7 @@ class SacAlgorithm(Algorithm):
         # Critics and actor take the temperature as given. Only `sac_alpha_loss` trains it.
         alpha = tf.stop_gradient(tf.exp(self._log_alpha))
         entropy = -tf.reduce_sum(actions.prob * actions.log_prob, axis=-1)
+        # A soft value: the entropy of later states counts like their rewards.
         next_value = td_losses.soft_value(alpha=alpha, **next_actions._asdict())
         target = td_losses.td_target(transitions.reward, transitions.discount, next_value)
         mean = functools.partial(losses.weighted_mean, weight=transitions.weight)
@@ -178,6 +184,8 @@ class SacAlgorithm(Algorithm):
             return q, EvaluatedActions(tf.exp(log_prob), log_prob, smallest_q)
 
         def smallest_q(action):
+            # The smallest of several estimates: the actor looks for the largest value, and so finds the
+            # errors of a single critic (arXiv 1802.09477, section 4.2).
             return tf.reduce_min(critic.values(features, action), axis=0)
 
         # Drawn as mean + std * noise, so that the gradient reaches the parameters through the action.
@@ -186,6 +194,7 @@ class SacAlgorithm(Algorithm):
         prob = tf.ones_like(log_prob)
         if taken is None:
             return None, EvaluatedActions(prob, log_prob, smallest_q(tf.tanh(raw)))
+        # Critics know only actions in [-1, 1], for which the policy draws and its density holds.
         q = critic.values(features, action_to_unit_box(taken, spec))[..., 0]
         # The actor's loss must not change the critics, whose variables this same tape watches.
         sample_q = pass_gradient_to_input_only(smallest_q, tf.tanh(raw))
