@@ -25,6 +25,8 @@ def policy_gradient_loss(log_prob: Array, advantages: Array) -> Array:
         advantages: no gradient flows into them. V-trace's `pg_advantages` contain the importance weight.
     """
     log_prob, advantages = check_time_major(log_prob=log_prob, advantages=advantages)
+    # Stopped here, whatever the caller hands over: through the V(x) in A, the policy loss would train the
+    # value.
     return -tf.stop_gradient(advantages) * log_prob
 
 
@@ -184,6 +186,7 @@ def explained_variance(values: Array, targets: Array, weight: Array) -> Array:
     (targets,) = check_time_major(targets=targets)
     values, weight = check_time_major(targets.shape, values=values, weight=weight)
     counts = weight > 0
+    # float64, because both variances are small differences of large sums.
     target, error = (tf.where(counts, tf.cast(x, tf.float64), 0.0) for x in (targets, targets - values))
     # All moments in one tensor, so that replicas communicate once.
     sums = [tf.cast(counts, tf.float64), target, target**2, error, error**2]

@@ -13,6 +13,8 @@ def mean_over_replicas(x):
     context = tf.distribute.get_replica_context()
     if context is None or context.num_replicas_in_sync == 1:
         return x
+    # The average, like the average of losses and gradients in `alf.learner.replicas`: a loss that is divided
+    # by this number becomes the mean over all rows.
     return context.all_reduce(tf.distribute.ReduceOp.MEAN, x)
 
 

@@ -247,6 +247,8 @@ def vtrace(
     """
     v_tm1, v_t, r_t, discount_t, (valid, trace) = _check_unroll(values, r_t, discount_t, is_first)
     (log_rho_tm1,) = check_time_major(r_t.shape, log_rho_tm1=log_rho_tm1)
+    # This may be infinite, also in rows that are no transitions: thresholds limit it, `_zero_unless` drops
+    # it.
     rho = tf.exp(log_rho_tm1)
     td_error = r_t + discount_t * v_t - v_tm1
     # The recursion is written for vs_t - v_tm1, which is 0 in rows that are not transitions.
@@ -294,6 +296,7 @@ def _scan_backward(delta, decay):
     while_loop + TensorArray         60           246
     ========================  ==========  ============
     """
+    # From the last row to the first. Nothing follows the last one: its bootstrap value is in its delta.
     deltas, decays = tf.unstack(delta), tf.unstack(decay)
     xs = [deltas[-1]]
     for delta_t, decay_t in zip(deltas[-2::-1], decays[-2::-1]):

@@ -28,6 +28,7 @@ def greedy_value(target_q: Array, q: Array = None) -> Array:
     """
     if q is None:
         return tf.reduce_max(target_q, axis=-1)
+    # argmax has no gradient, so the choice does not train the network that made it.
     return value_of_action(target_q, tf.argmax(q, axis=-1))
 
 
@@ -68,6 +69,7 @@ def td_loss(td_error: Array, huber_delta: float | None = None) -> Array:
     if huber_delta is None:
         return 0.5 * tf.square(td_error)
     size = tf.abs(td_error)
+    # One formula for both parts: where `near` is the whole error, it is the square.
     near = tf.minimum(size, huber_delta)
     return near * (size - 0.5 * near)
 
