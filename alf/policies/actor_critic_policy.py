@@ -79,6 +79,8 @@ class ActorCriticPolicy(Policy):
         outputs, state = self._network.policy(observation, state)
         params = self.actions.params(outputs, mask)
         raw = choose(params)
+        # The parameters go into the experience, and not only log p of the action: losses need the whole
+        # distribution that acted, for example for PPO's KL divergence.
         return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))
 
     def first_value(self, time_step: TimeStep) -> Array:
@@ -108,6 +110,7 @@ class ActorCriticPolicy(Policy):
             `ActorCriticInfo`.
         """
         observation, mask = split_mask(experience.observation, self._action_mask_key)
+        # All T + 1 rows: the value of row T bootstraps.
         is_first = tf.equal(experience.step_type, FIRST)
         outputs, value, _ = self._network(observation, state, is_first)
         return ActorCriticInfo(self.actions.params(outputs, mask), value)
@@ -118,5 +121,6 @@ class ActorCriticPolicy(Policy):
         Arguments are the same as for `unroll`. Returns a nest of [B, ...] like `state_spec`.
         """
         observation, _ = split_mask(experience.observation, self._action_mask_key)
+        # Not training: layers that keep statistics would count these rows twice, here and in the update.
         is_first = tf.equal(experience.step_type, FIRST)
         return self._network(observation, state, is_first, training=False)[2]

@@ -52,6 +52,7 @@ def choose_action(choose, action_spec, step_type, reward, discount, observation,
     """
     # `choose` resets the policy's own state; the previous action is the agent's.
     prev_action = zero_where(tf.equal(step_type, FIRST), state.prev_action)
+    # The rows of this call: no driver has given them other ids.
     env_id = tf.range(tf.size(step_type))
     time_step = TimeStep(step_type, reward, discount, observation, prev_action, env_id)
     policy_step = choose(time_step, state.policy)
@@ -78,6 +79,7 @@ class Agent:
         self.policy = policy
         self.observation_spec = policy.time_step_spec.observation
         self.action_spec = policy.action_spec
+        # The caller does not give the previous action, which is in the agent's state, and no ids.
         signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)[:4]
         self._state_specs = {is_greedy: agent_state_spec(policy, is_greedy) for is_greedy in (True, False)}
         # Traced for any batch size and with the exact dtypes, so that a call never traces again.
@@ -120,6 +122,7 @@ class Agent:
             starts = _to_starts(episode_start, batch_size)
         step_type = np.where(starts, FIRST, MID).astype(np.int32)
         reward = np.zeros([batch_size, *self.policy.time_step_spec.reward.shape], np.float32)
+        # Nothing says that an episode has ended: the policy sees it when the next one begins.
         discount = np.ones([batch_size], np.float32)
         action, state = self.act(step_type, reward, discount, observation, state, deterministic)
         return action if is_batch else tf.nest.map_structure(lambda x: x[0], action), state
@@ -151,6 +154,7 @@ class Agent:
         """
         if state is None:
             state = self.initial_state(len(step_type), deterministic)
+        # In Python, because TensorFlow's own error would name neither the state nor the number of rows.
         mismatch = find_mismatch(state, add_leading_dims(self._state_specs[deterministic], len(step_type)))
         if mismatch:
             raise ValueError(
@@ -159,6 +163,7 @@ class Agent:
         signals = step_type, np.asarray(reward, np.float32), np.asarray(discount, np.float32)
         with single_threaded():  # such small batches gain nothing from TensorFlow's thread pools
             action, next_state = self._functions[deterministic](*signals, observation, state)
+        # The state stays a nest of tensors: nobody reads it, and it goes back into the graph.
         return tf.nest.map_structure(lambda x: x.numpy(), action), next_state
 
     def initial_state(self, batch_size: int, deterministic: bool = True) -> AgentState:
@@ -173,6 +178,7 @@ class Agent:
         except (TypeError, ValueError) as error:
             raise ValueError(f"the observation does not fit the observation_spec: {error}") from None
         leaves = [np.asarray(x) for x in leaves]
+        # The first leaf decides. `fit` below holds all others to the same B.
         is_batch = leaves[0].ndim == specs[0].shape.rank + 1
         if not is_batch:
             leaves = [x[np.newaxis] for x in leaves]

@@ -46,6 +46,7 @@ class FlatPolicy:
         self._actions = name_leaves("action", policy.action_spec)
         self._next_states = {f"next_{name}": spec for name, spec in states.items()}
         self.inputs, self.outputs = self._all_inputs, {**self._actions, **self._next_states}
+        # With all of them first: it traces the function to find out which ones an action depends on.
         self._leave_out()
 
     def trace(self, batch_size=None):
@@ -57,6 +58,7 @@ class FlatPolicy:
         return tf.function(self._act, autograph=False).get_concrete_function(**specs)
 
     def _act(self, **tensors):
+        # Any input shows it. There is one at least, because observations are never left out.
         batch_size = tf.shape(next(iter(tensors.values())))[0]
         missing = {k: s for k, s in self._all_inputs.items() if k not in tensors}  # no action depends on them
         tensors = {**tensors, **zeros_from_spec(missing, batch_size)}
@@ -77,11 +79,13 @@ class FlatPolicy:
         needed = list(self._actions)
         while True:
             operations = _find_ancestors(graph.structured_outputs[name].op for name in needed)
+            # A placeholder has the name of its argument.
             read = [k for k in self.inputs if graph.get_tensor_by_name(f"{k}:0").op in operations]
             states = [name for name in self._next_states if name.removeprefix("next_") in read]
             if needed == [*self._actions, *states]:
                 break
             needed = [*self._actions, *states]
+        # The reward, for example, is only an input if a transformer shows it to the policy.
         self.inputs = {k: v for k, v in self.inputs.items() if k in read or k.startswith("observation")}
         self.outputs = {name: self.outputs[name] for name in needed}
 
@@ -99,6 +103,7 @@ def _find_ancestors(operations):
 
 def _check_no_python(graph):
     definition = graph.as_graph_def()
+    # Functions, too: each branch and each loop of the graph is one.
     nodes = [definition.node, *(function.node_def for function in definition.library.function)]
     names = [node.name for node in itertools.chain(*nodes) if node.op in _PYTHON_OPS]
     if names:

@@ -50,6 +50,7 @@ class EpsilonGreedyPolicy(Policy):
         actions = CategoricalActions(action_spec)
         network = network_ctor(observation_spec, actions.num_outputs)
         check_network("EpsilonGreedyPolicy.network_ctor", network, like=QValueNetwork)
+        # No `info_spec`: Q-learning needs only the action, so replay buffers store nothing else.
         super().__init__(observation_spec, action_spec, network.state_spec, data_transformer=data_transformer)
         self.network = network
         self._actions = actions
@@ -111,17 +112,22 @@ class SacPolicy(Policy):
         check_network("SacPolicy.network_ctor", network, like=PolicyNetwork)
         critic = None
         if recurrent_critic_ctor is not None:
+            # Made by the policy and not by `SacAlgorithm`: actors must have these weights to compute the
+            # state.
             critic = recurrent_critic_ctor(observation_spec, *critic_sizes)
             check_network("SacPolicy.recurrent_critic_ctor", critic, like=CriticsNetwork)
             if critic.state_spec == ():
                 raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
         state_spec: NestedSpec = (network.state_spec, () if critic is None else critic.state_spec)
+        # Without any recurrent layer it is (), as for other policies: `rollout_step` then returns ().
         state_spec = () if state_spec == ((), ()) else state_spec
         super().__init__(
             observation_spec,
             action_spec,
             state_spec,
             data_transformer=data_transformer,
+            # To act as well as it can, it needs no critics: evaluations and exported policies do not carry
+            # their state along.
             predict_state_spec=network.state_spec,
         )
         self.network = network
@@ -166,6 +172,7 @@ def _make_actions(spec):
 
 def _has_finite_bounds(spec):
     try:
+        # Its constructor has the check of the bounds.
         return bool(spec.shape.num_elements()) and bool(TanhGaussianActions(spec))
     except ConfigError:
         return False

@@ -61,6 +61,7 @@ class Policy(CopyableModule, abc.ABC):
         self.predict_state_spec = state_spec if predict_state_spec is None else predict_state_spec
         self.info_spec = info_spec
         self.data_transformer = data_transformer or Pipeline(observation_spec, tf.TensorSpec((), tf.float32))
+        # Here, while the objects are made: later it would be a wrong shape somewhere inside of a network.
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
         if mismatch:
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
@@ -68,6 +69,7 @@ class Policy(CopyableModule, abc.ABC):
         # have the version of their weights, and schedules in the policy see the progress.
         counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
         self.progress = Progress(*counts)
+        # Schedules of the transformers read the same counters, also in a copy of the policy: it has its own.
         self.data_transformer.use_progress(self.progress)
 
     @property
@@ -78,6 +80,8 @@ class Policy(CopyableModule, abc.ABC):
     @property
     def time_step_spec(self) -> TimeStep:
         """`TimeStep` of unbatched tensor specs of the environment, before the data transformer."""
+        # Before the data transformer, because experience waits in queues and buffers as the environment made
+        # it. The learner transforms it once more, with the statistics and schedules of that moment.
         transformer, index = self.data_transformer, tf.TensorSpec((), tf.int32)
         reward, discount = transformer.input_reward_spec, tf.TensorSpec((), tf.float32)
         return TimeStep(
@@ -103,6 +107,8 @@ class Policy(CopyableModule, abc.ABC):
 
     def version_spec(self, batch_size: int) -> tf.TensorSpec:
         """Returns the tensor spec of the result of `read_version` for `batch_size` rows."""
+        # A scalar, because all rows are answered with the same weights; a `PolicyGroup` has a version for
+        # each row.
         return tf.TensorSpec((), tf.int64)
 
     def read_version(self, time_step: TimeStep) -> Array:
@@ -138,6 +144,8 @@ class Policy(CopyableModule, abc.ABC):
         state = zero_where(time_step.is_first(), state)
         transformed, transformer_state = self.data_transformer.step(time_step, state.transformer)
         policy_step = step(transformed, state.train)
+        # The hook knows nothing of the transformer's state. Whatever else it returns, the check below
+        # reports.
         if isinstance(policy_step, PolicyStep):
             policy_step = policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
             if drops_info:  # only training needs it

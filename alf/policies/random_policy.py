@@ -31,6 +31,7 @@ class RandomPolicy(Policy):
             action = tf.nest.map_structure(lambda spec: _draw(spec, num_rows), self.action_spec)
             return PolicyStep(action)
         _, mask = split_mask(time_step.observation, ACTION_MASK)
+        # Equal logits: all allowed actions have the same probability.
         params = self._masked.params(tf.zeros((num_rows, self._masked.num_outputs)), mask)
         return PolicyStep(self._masked.action(self._masked.sample(params)))
 
@@ -45,5 +46,6 @@ def _draw(spec, num_rows):
     # In float64, which holds all bounds of int32 exactly.
     x = tf.random.uniform((num_rows, *spec.shape), dtype=tf.float64)
     if spec.dtype.is_integer:
+        # x is below 1, so the largest integer is `high`.
         return tf.cast(low + tf.floor(x * (high - low + 1)), spec.dtype)
     return tf.cast(low + x * (high - low), spec.dtype)

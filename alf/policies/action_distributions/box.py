@@ -101,6 +101,7 @@ class GaussianActions(_BoxActions):
         if scale_to_bounds:
             self._scale_to_bounds("scale_to_bounds is True")
         invert = _log_softplus_inverse if std_transform == "softplus" else float
+        # The x at which log_std has these three values.
         low, self._start, high = map(invert, (min_log_std, init_log_std, max_log_std))
         # The limits hold before the transform: log(softplus(x)) has no finite gradient where softplus(x) is 0
         # in float32, and clipping after it would multiply that gradient by 0, which is NaN.
@@ -117,12 +118,16 @@ class GaussianActions(_BoxActions):
             loc, x = tf.split(outputs, 2, axis=-1)
             return loc, self._log_std(self._limit(x + self._start))
         x = self._start if self._shared is None else self._shared
+        # One for each row: the experience has the parameters with which its actions were drawn, and the
+        # variable changes before the learner sees them.
         return outputs, tf.broadcast_to(self._log_std(x), tf.shape(outputs))
 
     def _log_std(self, x):
         return tf.math.log(tf.nn.softplus(x)) if self._is_softplus else x
 
     def sample(self, params):
+        # Apart from `draw`, because SAC draws the noise itself, where XLA does not compile
+        # (`SacAlgorithm.preprocess`).
         return self.draw(params, tf.random.normal(tf.shape(params[0])))
 
     def draw(self, params, noise):
@@ -173,6 +178,8 @@ class TanhGaussianActions(GaussianActions):
         return super().action(tf.tanh(raw))
 
     def log_prob(self, params, raw):
+        # For the action in [-1, 1] and not in the environment's bounds, so that entropies, and SAC's target
+        # for them, do not depend on the unit of the actions.
         return super().log_prob(params, raw) - _log_slope_of_tanh(raw)
 
     def entropy(self, params):
@@ -193,6 +200,7 @@ class BetaActions(_BoxActions):
         self._scale_to_bounds("continuous is 'beta'")
 
     def _params(self, outputs):
+        # Above 1: below, the density would be infinite at the bounds, and the policy would be drawn to them.
         return tuple(tf.split(1 + tf.nn.softplus(outputs), 2, axis=-1))
 
     def sample(self, params):
@@ -208,6 +216,7 @@ class BetaActions(_BoxActions):
         return tf.clip_by_value(mode, _EDGE, 1 - _EDGE)
 
     def action(self, raw):
+        # From (0, 1) to (-1, 1), which `_scale_to_bounds` maps to the bounds.
         return super().action(2 * raw - 1)
 
     def log_prob(self, params, raw):

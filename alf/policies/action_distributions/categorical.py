@@ -23,6 +23,7 @@ class CategoricalActions(ActionDistribution):
     """
 
     def __init__(self, action_spec):
+        # In Python's integers: the number of choices of a wide int64 spec must not overflow to a small one.
         low, high = (x.tolist() for x in read_bounds(action_spec))
         sizes = [b - a + 1 for a, b in zip(low, high)]
         if sum(sizes) > _MAX_CHOICES:
@@ -57,6 +58,7 @@ class CategoricalActions(ActionDistribution):
         return tf.where(allowed, logits, losses.FORBIDDEN_LOGIT)
 
     def sample(self, params):
+        # TensorFlow draws only from logits [N, n].
         logits = tf.reshape(params, (-1, params.shape[-1]))
         index = tf.random.categorical(logits, 1, dtype=self.raw_spec.dtype)
         return tf.reshape(index, tf.shape(params)[:-1])
@@ -75,6 +77,7 @@ class CategoricalActions(ActionDistribution):
 
     def entropy(self, params):
         log_p = tf.nn.log_softmax(params)
+        # Forbidden choices add 0: exp(log_p) is 0, and log_p is finite because `FORBIDDEN_LOGIT` is.
         return -self._sum_parts(tf.reduce_sum(tf.exp(log_p) * log_p, axis=-1))
 
     def kl(self, params_p, params_q):
@@ -106,6 +109,7 @@ class MultiCategoricalActions(CategoricalActions):
         self._index = np.where(self._exists, np.cumsum(self._exists).reshape(self._exists.shape) - 1, 0)
 
     def _arrange(self, x, missing):
+        # All integers have equally many choices: a reshape is cheaper than a gather.
         if self._exists.all():
             return unflatten(x, self._exists.shape)
         return tf.where(self._exists, tf.gather(x, self._index, axis=-1), missing)

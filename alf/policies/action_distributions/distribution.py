@@ -75,6 +75,7 @@ class ActionDistribution(tf.Module, abc.ABC):
 
     def has_choice(self, params):
         """Returns bool [...], True where several actions are possible. Elsewhere log p has no gradient."""
+        # Every float is a choice; distributions of integers override this.
         x, spec = tf.nest.flatten(params)[0], tf.nest.flatten(self.params_spec)[0]
         return tf.ones(tf.shape(x)[: x.shape.rank - spec.shape.rank], tf.bool)
 
@@ -89,6 +90,7 @@ def read_bounds(action_spec):
     bounds = (-np.inf, np.inf)
     if isinstance(action_spec, BoundedTensorSpec):
         bounds = (action_spec.minimum, action_spec.maximum)
+    # Floats without bounds are fine for a Gaussian; a categorical needs to know how many choices there are.
     elif action_spec.dtype.is_integer:
         raise ConfigError(f"action_spec is {action_spec}: a discrete action needs bounds")
     low, high = (np.broadcast_to(x, action_spec.shape).ravel() for x in bounds)

@@ -48,6 +48,7 @@ def make_action_distribution(
     options |= {"std_transform": std_transform, "min_log_std": min_log_std, "max_log_std": max_log_std}
     options = {name: value for name, value in options.items() if value is not None}
     for name, value in options.items():
+        # An error rather than no effect: a user who sets `std` for "beta" would never find out.
         if name not in inspect.signature(distribution).parameters:
             raise ConfigError(f"{name} is {value!r}: it has no effect where continuous is {continuous!r}")
     if std == "fixed" and std_transform is not None:

@@ -34,6 +34,7 @@ def split_mask(observation, key):
     rest = {k: v for k, v in observation.items() if k != key}
     if not rest:
         raise ConfigError(f"action_mask_key is {key!r}: the observation has nothing but that")
+    # A single entry without its dict, so that an encoder of one image takes it.
     return (rest if len(rest) > 1 else rest.popitem()[1]), observation[key]
 
 

@@ -21,6 +21,7 @@ class NestedActions(ActionDistribution):
     """
 
     def __init__(self, action_spec, make_part):
+        # In the order of the spec, in which the network's outputs are split: trained weights depend on it.
         self._keys = tuple(action_spec if isinstance(action_spec, Mapping) else range(len(action_spec)))
         if not self._keys:
             raise ConfigError(f"action_spec is {action_spec}: it holds no action")
@@ -48,6 +49,7 @@ class NestedActions(ActionDistribution):
         if mask is None:
             masks = [None] * len(self._parts)
         elif is_dict and isinstance(mask, Mapping) and mask.keys() <= set(self._keys):
+            # Only integers have masks: a dict may leave the other parts out.
             masks = [mask.get(key) for key in self._keys]
         elif not is_dict and isinstance(mask, (list, tuple)) and len(mask) == len(self._keys):
             masks = mask

@@ -50,6 +50,8 @@ class FrameStacker(DataTransformer):
                 raise ConfigError(
                     f"FrameStacker stacks tensors [C, ...], not {leaves[i]}: set FrameStacker.keys"
                 )
+            # The newest frame comes with the time step. The state crosses the queues at each step, so it has
+            # no frame too many.
             state_spec.append(tf.TensorSpec((num_frames - 1, *leaves[i].shape), leaves[i].dtype))
             leaves[i], axis = _make_stack_spec(leaves[i], num_frames, channels)
             self._axes.append(axis)
@@ -78,6 +80,7 @@ class FrameStacker(DataTransformer):
             stacks = _stack(tf.reshape(frames, (-1, *frames.shape[2:])), axis)
             return tf.reshape(stacks, (*positions.shape[:2], *stacks.shape[1:])), ()
 
+        # No state is handed on: each unroll starts from the state that its actor has stored.
         observation, _ = self._map(stack, experience.observation, state)
         return experience._replace(observation=observation)
 
@@ -95,6 +98,7 @@ class FrameStacker(DataTransformer):
         The indices count frames [num_past + T+1, B], flattened, where the frames of the state come first.
         """
         batch_size, num_past = step_type.shape[1], self._num_frames - 1
+        # The frames of the state count as MID: `step` has filled them with copies where an episode began.
         is_first = tf.pad(tf.equal(step_type, FIRST), [[num_past, 0], [0, 0]])
         length = is_first.shape[0]
         position = tf.reshape(tf.range(length * batch_size), (length, batch_size))[num_past:]
@@ -127,6 +131,7 @@ def _make_stack_spec(spec, num_frames, channels):
     axis, shape = channel_axis(spec, "FrameStacker.channels", channels), list(spec.shape)
     shape[axis] *= num_frames
     stack_spec = tf.TensorSpec(shape, spec.dtype, spec.name)
+    # The encoder sees only the stack. With an "auto" of its own it would take another axis for the channels.
     if channels == "auto" and channel_axis(stack_spec, "FrameStacker.channels") != axis:
         raise ConfigError(
             f"FrameStacker.channels is 'auto': a stack {stack_spec.shape} does not show which axis holds "

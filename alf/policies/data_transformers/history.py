@@ -52,6 +52,7 @@ class PreviousAction(DataTransformer):
     def transform(self, data: Any) -> Any:
         actions = tf.nest.flatten(data.prev_action)
         encoded = [encode(x) for (_, encode), x in zip(self._parts, actions, strict=True)]
+        # The action before a FIRST step belongs to the episode before.
         encoded = zero_where(tf.equal(data.step_type, FIRST), encoded)
         entry = tf.nest.pack_sequence_as(data.prev_action, encoded)
         return data._replace(observation=_add(data.observation, "prev_action", entry))
@@ -75,6 +76,7 @@ class PreviousReward(DataTransformer):
         super().__init__(_add_to_spec(observation_spec, "prev_reward", spec), reward_spec)
 
     def transform(self, data: Any) -> Any:
+        # A transformer before this one may have changed the 0 of a FIRST step, for example by a clip.
         reward = zero_where(tf.equal(data.step_type, FIRST), data.reward)
         return data._replace(observation=_add(data.observation, "prev_reward", reward))
 
@@ -102,6 +104,7 @@ class EpisodeStep(DataTransformer):
 
     def step(self, time_step: TimeStep, state: Nest) -> tuple[TimeStep, Nest]:
         count = tf.where(time_step.is_first(), 0, state)
+        # The state is limited, too: an episode without end must not overflow it.
         return self._add_count(time_step, count), tf.minimum(count + 1, self._limit)
 
     def unroll(self, experience: Experience, state: Nest) -> Experience:
@@ -128,6 +131,7 @@ def _make_encoding(spec):
     """Returns the spec of the encoding of actions like `spec`, and a function that encodes [..., *shape]."""
     if not spec.dtype.is_integer:
         return tf.TensorSpec(spec.shape, spec.dtype), lambda action: action
+    # In Python's integers: the range of an int64 spec has more values than an int64 can count.
     num_values = [2**63]
     if isinstance(spec, BoundedTensorSpec):
         minimum, maximum = (

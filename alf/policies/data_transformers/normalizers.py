@@ -43,6 +43,8 @@ class RunningStatistics(tf.Module):
         """
         # float64, because float32 sums of millions of elements lose the newest ones.
         x = tf.cast(tf.boolean_mask(x, mask), tf.float64)
+        # All processes make these exchanges, in this order, also if nothing counts in one of them: the others
+        # would wait for it for ever.
         added = sum_over_peers(tf.cast(tf.shape(x)[0], tf.float64))
         # Two passes: the deviations are from the mean of this batch over all processes, which costs a second
         # exchange but does not cancel digits like a sum of squares.
@@ -65,6 +67,9 @@ class RunningStatistics(tf.Module):
 
     def std(self, epsilon: float = 1e-8) -> Array:
         """Returns sqrt(variance + epsilon), float64 [*shape]; 1 with fewer than two elements."""
+        # With one element the variance is 0, and a quotient by sqrt(epsilon) would be huge.
+        # An actor may read these variables while the learner assigns them. For that step they are of two
+        # updates, which differ by one batch among all that were counted.
         std = tf.sqrt(self._squares / tf.maximum(self._count, 1.0) + epsilon)
         return tf.where(self._count < 2, tf.ones_like(std), std)
 
@@ -88,6 +93,7 @@ class ObservationNormalizer(DataTransformer):
     ) -> None:
         self._clip = clip
         leaves = tf.nest.flatten(observation_spec)
+        # One for each number, and not for each leaf: joint angles and speeds, say, have different scales.
         self._statistics = [RunningStatistics(s.shape) if s.dtype.is_floating else None for s in leaves]
         if not any(self._statistics):
             raise ConfigError(f"ObservationNormalizer needs a float observation, not {observation_spec}")
@@ -148,10 +154,12 @@ class RewardNormalizer(DataTransformer):
     ) -> None:
         self._discount = discount
         self._clip = clip
+        # Not of the rewards but of their discounted sums, as the value has their scale.
         self._statistics = RunningStatistics(reward_spec.shape)
         super().__init__(observation_spec, reward_spec, tf.TensorSpec(reward_spec.shape, tf.float32))
 
     def transform(self, data: Any) -> Any:
+        # Only scaled: rewards without their mean would make another behavior the best one.
         # Nothing is subtracted, so no digits cancel and float32 is exact enough.
         reward = data.reward / tf.cast(self._statistics.std(), tf.float32)
         if self._clip is not None:

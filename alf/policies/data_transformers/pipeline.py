@@ -65,6 +65,8 @@ class Pipeline(DataTransformer):
             observation_spec, reward_spec = part.observation_spec, part.reward_spec
             self._parts.append(part)
         state_spec = tuple(part.state_spec for part in self._parts)
+        # The sum, because the rows in front that a part needs must themselves be right: each part before it
+        # needs rows in front of these.
         context = sum(part.context for part in self._parts)
         super().__init__(observation_spec, reward_spec, state_spec, context)
         self.has_statistics = any(part.has_statistics for part in self._parts)

@@ -14,6 +14,7 @@ from alf.errors import ConfigError
 from alf.policies.data_transformers.data_transformer import DataTransformer
 from alf.schedules import Progress, ScheduledFloat, as_schedule
 
+# For a transformer without a policy, which would call `use_progress`.
 _BEGINNING = Progress(0, 0)
 
 
@@ -143,7 +144,9 @@ class RewardWeighting(DataTransformer):
         weights: Sequence[float] | Array | None = None,
     ) -> None:
         super().__init__(observation_spec, tf.TensorSpec((), tf.float32))
+        # A variable: `set_weights` changes what traced graphs compute, and checkpoints hold it.
         self._weights = tf.Variable(tf.ones(reward_spec.shape), trainable=False, name="reward_weights")
+        # Also if the reward is not a vector, for which `set_weights` has the error.
         if weights is not None or reward_spec.shape.rank != 1:
             self.set_weights(weights)
 
