@@ -32,6 +32,7 @@ class TFAgentsEnvironment(PyEnvironmentBaseWrapper):
         return _to_tf_agents(self._env.reward_spec())
 
     def _reset(self):
+        # `EnvStep` has the fields of TF-Agents' `TimeStep`, in the same order.
         return time_step.TimeStep(*self._env.reset())
 
     def _step(self, action):

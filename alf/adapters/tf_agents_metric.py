@@ -33,11 +33,14 @@ class TFAgentsMetric:
         self._last_rows = {}  # first env id of a batch -> the last row of its record before this one
 
     def __call__(self, record: LogRecord) -> None:
+        # A record has T rows, and the step from its last row leads to the first row of the next record of the
+        # same batched environment: so the last row waits here for it.
         key = int(record.env_id[0])
         rows = record._replace(env_id=(), env_info=(), first_value=())
         if key in self._last_rows:
             rows = tf.nest.map_structure(lambda *x: np.concatenate(x), self._last_rows[key], rows)
         self._last_rows[key] = tf.nest.map_structure(lambda x: x[-1:], rows)
+        # One call for each step: TF-Agents' metrics count one step of all N rows at a time.
         steps = self._make_trajectories(rows, record.env_id)
         for t in range(len(rows.step_type) - 1):
             self._metric(tf.nest.map_structure(lambda x, t=t: x[t], steps))
@@ -72,6 +75,8 @@ class TFAgentsMetric:
     def get_state(self) -> Any:
         data = getattr(self._metric, "data", None)
         if data is not None:
+            # A ring buffer: the oldest value is at the start index. TF-Agents has no public way to read them
+            # all.
             places = (data._start_index + np.arange(len(data))) % data._maxlen
             return data._buffer[places.astype(np.int64)].tolist()
         arrays = self._metric._np_state._trackable_children() if hasattr(self._metric, "_np_state") else {}

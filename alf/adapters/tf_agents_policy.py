@@ -44,6 +44,7 @@ class TFAgentsPolicy(TFPolicy):
             raise ValueError(f"seed is {seed!r}: use tf.random.set_seed, policies of ALF take no other seed")
         policy = self._policy
         choose = policy.predict if self._deterministic else policy.rollout
+        # Tools of TF-Agents may begin without a state; the graph needs one of the right structure.
         if policy_state == ():
             policy_state = self.get_initial_state(tf.size(time_step.step_type))
         action, state = choose_action(choose, policy.action_spec, *time_step, policy_state)
@@ -56,6 +57,8 @@ class TFAgentsPolicy(TFPolicy):
 def make_saver(policy: Policy, deterministic: bool) -> PolicySaver:
     """Makes a `PolicySaver` that saves a `Policy` as a `TFAgentsPolicy` with this `deterministic`."""
     tf_policy = TFAgentsPolicy(policy, deterministic)
+    # Without TF-Agents' names by path, which the specs have already (`_name`). `train_step` becomes a
+    # function of the SavedModel: it answers with the version of the weights.
     return PolicySaver(tf_policy, use_nest_path_signatures=False, train_step=policy.progress.updates)
 
 
