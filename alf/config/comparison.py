@@ -24,6 +24,7 @@ def parse_settings(config: str) -> Config:
     """
     # Gin breaks long values into lines, of which it indents all but the first.
     statements = re.sub(r"\\?\n +", " ", config).splitlines()
+    # The headings that gin writes are comments, underlined by "=".
     pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
     return renew({name.strip(): " ".join(value.split()) for name, value in pairs})
 

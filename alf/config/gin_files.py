@@ -60,6 +60,7 @@ def _without_prefix(path):
         return path
     found = os.path.join(find_examples(), path.removeprefix(EXAMPLES))
     if not os.path.isfile(found):
+        # A high cutoff: names of examples are alike, and a wrong guess says less than the list of all.
         close = difflib.get_close_matches(path.removeprefix(EXAMPLES), list_examples(), n=3, cutoff=0.75)
         hint = f"; did you mean {' or '.join(EXAMPLES + name for name in close)} ?" if close else ""
         hint = hint or f"; it has {', '.join(list_examples()) or 'none'}"
@@ -85,6 +86,8 @@ def collect_used_macros():
 def _open(path):
     found = _find(path)
     folder = os.path.dirname(os.path.abspath(found))
+    # It stays there after the file was read: other processes, and the run's description, get the folders of
+    # the user's modules from `sys.path` (`list_own_paths`).
     if folder not in sys.path:  # so that the file can import modules beside it
         sys.path.insert(0, folder)
     _folders.append(folder)
@@ -98,6 +101,8 @@ def _open(path):
 
 
 def _can_find(path):
+    # An error and not False: gin would go on to its own reader, and would only say that no reader takes the
+    # file.
     if _find(path) is None:
         folders = ["the current directory", *map(repr, _folders[-1:])]
         raise ConfigError(f"there is no file {path!r} in {' or '.join(folders)}")
@@ -107,5 +112,6 @@ def _can_find(path):
 def _find(path):
     """Returns the path of a file to include, or None if there is none."""
     path = os.path.expanduser(_without_prefix(path))
+    # The innermost file is the one that gin reads now, so it is the one that includes.
     beside = [os.path.join(folder, path) for folder in _folders[-1:]]
     return next(filter(os.path.isfile, [path, *beside]), None)

@@ -15,6 +15,7 @@ from alf.config.settings import check_kind, find_setting, settings_of
 from alf.errors import ConfigError
 
 _MAX_HINTS = 3
+# The words of JSON, YAML and shells for what gin writes as Python does.
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 
 _EXAMPLES = {"batch_size": "32", "name": '"CartPole-v1"'}  # for settings without a default
@@ -27,6 +28,7 @@ def explain(error, as_param=""):
         error: exception that gin raised while it read a configuration.
         as_param: text, the flag that the bindings come from, such as "--gin_param"; "" for a file.
     """
+    # Its own text is about "EOF in multi-line statement", at the end of the file.
     if isinstance(error, tokenize.TokenError):
         return "a bracket or a quotation mark is not closed"
     text = " ".join(str(error).split()).rstrip(" .^")
@@ -54,6 +56,7 @@ def find_statement(error):
 
 def _offer(lines):
     """Returns the end of a message that offers lines, "; did you mean A or B ?", or "" without lines."""
+    # Without repetitions, in the order of the callers: the most likely one first.
     lines = list(dict.fromkeys(lines))[:_MAX_HINTS]
     return f"; did you mean {' or '.join(lines)} ?" if lines else ""
 
@@ -89,7 +92,9 @@ def _replace_configurable(statement, name):
     """Returns the statement with similar configurables in place of `name`, the closest first."""
     names = {}
     for selector in registry.find_own():
+        # Several modules may have a class of this name: all of them are offered.
         names.setdefault(selector.rpartition(".")[2].lower(), []).append(shorten(selector))
+    # By the class alone, in lower case: whoever mistypes a name may have the module wrong, too.
     close = difflib.get_close_matches(name.rpartition(".")[2].lower(), names, n=_MAX_HINTS)
     pattern = rf"(?<![\w.]){re.escape(name)}\b"
     return [re.sub(pattern, x, statement, count=1) for word in close for x in names[word]]
@@ -120,6 +125,7 @@ def _find_close(name, names):
 
 def _find_owners(parameter):
     """Returns the selectors in ALF that have a parameter: only configured ones, if there are any."""
+    # Only owners that the file has bindings of: more likely one of them is meant.
     bound = {selector for _, selector in registry.list_bindings()}
     found = [x for x in registry.find_own() if x.startswith("alf.") and parameter in settings_of(x)]
     return [x for x in found if x in bound] or found
@@ -188,6 +194,7 @@ def check_bindings():
                 # A reference has no value yet: the call that uses it checks it.
                 if not any(gin.config.iterate_references({"": value})):
                     check_kind(name_binding(scope, selector, parameter), value, setting.kind)
+    # After everything else: a wrong line above may be the reason why nothing uses a macro.
     for macro in sorted(find_unused_macros()):
         _raise_unused(macro, bound[macro, "gin.macro"]["value"])
 
@@ -205,6 +212,7 @@ def _check_parentheses(scope, selector, parameter, value, kind):
         else:
             continue
         line = _write(scope, selector, parameter, repr(value))
+        # Not where it is only the beginning of a longer name.
         right = re.sub(rf"{re.escape(text)}(?![\w.(])", right, line)
         raise ConfigError(f"{line} must be {words} parentheses: write {right}")
 
@@ -223,6 +231,7 @@ def find_unused_macros():
 def _raise_unused(macro, value):
     """Raises ConfigError for an unused macro, which most often is a setting without its owner."""
     parameter = macro.rpartition("/")[2]
+    # A macro and a setting look alike: `num_envs = 4` without the owner in front defines a macro.
     names = {name for selector in registry.find_own() for name in settings_of(selector)}
     close = difflib.get_close_matches(parameter, names, n=1)
     lines = [_write("", x, name, repr(value)) for name in close for x in _find_owners(name)]

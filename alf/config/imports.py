@@ -16,6 +16,7 @@ def is_installed(path):
 
     ALF's examples do not count as installed, because gin files import modules from there like the user's.
     """
+    # With a separator at the end, or /usr/local2 would count as a part of /usr/local.
     folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
     path = os.path.join(os.path.realpath(path), "")
     return path.startswith(tuple(folders)) and not path.startswith(os.path.join(find_examples(), ""))
@@ -23,12 +24,14 @@ def is_installed(path):
 
 def list_own_paths():
     """Returns the folders from which this process imports, without Python's and installed packages."""
+    # In the order of `sys.path`, in which a saved run looks for its modules again.
     paths = dict.fromkeys(map(os.path.realpath, sys.path))
     return [path for path in paths if os.path.isdir(path) and not is_installed(path)]
 
 
 def write_import_paths(paths):
     """Returns folders in the form of `run.json`, where "alf:" stands for the folder of ALF's examples."""
+    # The examples may be elsewhere where the run is loaded: another version of ALF, or another machine.
     return [EXAMPLES if path == find_examples() else path for path in paths]
 
 
@@ -44,10 +47,12 @@ def read_import_paths(root_dir):
         ConfigError: if `run.json` is damaged.
     """
     path = os.path.join(root_dir, RUN_FILE)
+    # A gin file need not be in the folder of a run.
     if not os.path.exists(path):
         return []
     try:
         with open(path, encoding="utf-8") as file:
+            # Only this entry: specs are for the layers above, which have TensorFlow.
             return resolve_import_paths(json.load(file)["import_paths"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None

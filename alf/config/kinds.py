@@ -97,7 +97,9 @@ def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
     if origin is Annotated:
         return find_kind(annotation.__origin__, annotation.__metadata__)
     if origin in (typing.Union, types.UnionType):
+        # Bounds around a union hold for each of its parts: `Annotated[int | None, AtLeast(1)]`.
         return _join([find_kind(x, metadata) for x in typing.get_args(annotation)])
+    # Metadata may also be a `Role`, a mark such as `Whole`, or the name of a class for errors.
     bounds = [x for x in metadata if isinstance(x, Bound)]
     if annotation in (int, float):
         return _find_number(annotation, bounds, any(isinstance(x, Whole) for x in metadata))
@@ -127,6 +129,7 @@ def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
 
 def show(value: Any) -> str:
     """Returns the text of a value for errors."""
+    # That text would be an address, which says nothing and is another one in each run.
     if type(value).__repr__ is object.__repr__:
         return f"an object of {type(value).__name__}"
     return getattr(value, "__name__", repr(value))
@@ -150,6 +153,7 @@ def _find_number(kind, bounds, is_whole):
     rules = " and ".join(map(str, bounds))
     comma = "," * bool(rules)
     noun = f"an integer{comma}" if kind is int else "a whole number" if is_whole else "a number"
+    # A whole number is shown as int, although 1e6 is one: a fraction is refused.
     text = "int" if is_whole else kind.__name__
     return Kind(accepts, f"{noun} {rules}".strip(), f"{text}{comma} {rules}".strip())
 
@@ -180,6 +184,7 @@ def _find_container(origin, parts, metadata):
 
     def accepts(value):
         if is_list:
+            # A text is a sequence for Python, but hardly meant as a list of its letters.
             return isinstance(value, (list, tuple)) and all(map(item.accepts, value))
         return isinstance(value, abc.Mapping) and all(map(item.accepts, value.values()))
 
@@ -187,6 +192,8 @@ def _find_container(origin, parts, metadata):
     text = "Sequence" if is_list else "dict"
     words += f", each {item.words}" * bool(item.words)
     text = f"{text}[{item.text}]" if is_list else f"{text}[str, {item.text}]"
+    # No `takes_schedules`: a schedule may be an item, but cannot take the place of the whole list or dict, as
+    # a `Tunable` would in gin.
     return item._replace(accepts=accepts, words=words, text=text, takes_schedules=False, item=item)
 
 
@@ -199,6 +206,7 @@ def _join(kinds):
         return any(kind.accepts(value) for kind in kinds)
 
     words, text = ([getattr(kind, name) for kind in kinds] for name in ("words", "text"))
+    # The fields `takes_callables`, `takes_objects` and `takes_schedules`.
     takes = map(any, zip(*(kind[3:6] for kind in kinds), strict=True))
     item = next((kind.item for kind in kinds if kind.item is not None), None)
     return Kind(accepts, "" if is_open else _list(words), _list(text), *takes, item)

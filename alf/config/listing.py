@@ -57,6 +57,7 @@ def list_settings(name=""):
     found = {}
     for selector in registry.find_own():
         settings = settings_of(selector).values()
+        # By the full name, so that a text such as "alf.training" finds all settings of a module.
         found[selector] = [x for x in settings if name.lower() in f"{selector}.{x.name}".lower()]
     names = [x for x in found if found[x] or name.lower() in x.lower()]
     names.sort(key=lambda x: (x.startswith("alf."), x.rpartition(".")[0], x))
@@ -92,6 +93,7 @@ def _find_text(function, name):
 
 def _find_named(name):
     """Returns the function or class of ALF with a name, None if there is none."""
+    # A copy, because other threads may import meanwhile.
     for path, module in list(sys.modules.items()):
         if path.startswith("alf."):
             found = vars(module).get(name)
@@ -105,6 +107,7 @@ def _read_texts(function):
     """Returns a dict from parameter to its text in the docstrings of a function, a class and its bases."""
     texts = {}
     bases = reversed(inspect.getmro(function)) if inspect.isclass(function) else [function]
+    # From the base to the class: a class replaces the text of its base for an argument of the same name.
     for base in bases:
         for part in (base, getattr(base, "__init__", None)) if inspect.isclass(base) else (base,):
             texts.update(parse_args(part.__doc__ or ""))

@@ -46,13 +46,17 @@ def parse_config(
         ConfigError: if a file or a binding is wrong. Errors of modules that a file imports pass through.
     """
     registry.import_settings()
+    # All files must exist before the first one changes gin's configuration.
     found = [find_gin_file(path) for path in gin_files]
     look_beside_includes()
     of_runs = [folder for path in found for folder in read_import_paths(os.path.dirname(path))]
+    # At the end: the folders come from a file of the run, and must not hide modules that this process has
+    # anyway.
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
     # Bindings come last, because they override files.
     sources = [(f"--gin_file={path}", _parse_file, path) for path in found]
     with collect_used_macros() as used_macros:
+        # Also those that an earlier call has read: this one may replace the bindings that used them.
         used_macros |= find_used_macros()
         for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
             as_param = params_name if name == "--gin_param" else ""
@@ -62,6 +66,8 @@ def parse_config(
                 if _is_of_module(error):
                     raise
                 raise ConfigError(f"{name}: {explain(error, as_param)}") from None
+    # A later binding may have taken the place of the one that used a macro. That is no mistake, so these go
+    # before `check_bindings` looks for macros that nothing uses.
     _drop_macros(used_macros)
     check_bindings()
 
@@ -78,6 +84,7 @@ def _parse_file(path):
 def parse_operative_config(text: str) -> None:
     """Reads a configuration that another process made with `operative_config`."""
     registry.import_settings()
+    # Not checked again: the other process has done that.
     _parse(gin.parse_config, text)
 
 
@@ -86,6 +93,8 @@ def _parse(parse, source):
     try:
         parse(source)
     except ValueError as error:
+        # Only then, because the import takes seconds. The second try reads everything anew, which sets the
+        # bindings before the error once more to the same values.
         if "No configurable matching" not in str(error) or not registry.import_tf_agents():
             raise
         parse(source)
@@ -122,6 +131,7 @@ def operative_config():
 def _is_own(name):
     """Returns whether a module is the user's."""
     path = getattr(sys.modules.get(name), "__file__", None)
+    # Another process has a `__main__` of its own.
     return path is not None and not is_installed(path) and name.partition(".")[0] not in ("alf", "__main__")
 
 
@@ -141,6 +151,7 @@ def take_bindings(module, only_read=False):
     bound, read = registry.list_bindings(), registry.list_read_bindings()
     keys = [x for x in bound if x[1].startswith(f"{module}.") and (x in read or not only_read)]
     names = [name_binding(*key, parameter) for key in keys for parameter in bound[key]]
+    # Before they are removed: afterwards nobody could tell that nothing had read them.
     check_dead_bindings([f"{name}=" for name in names])
     # Macros that only these bindings used would count as unused later, so they go, too.
     used_macros = find_used_macros()
@@ -191,6 +202,7 @@ def wrong_calls_are_config_errors():
     except ConfigError:
         raise
     except Exception as error:
+        # By the text, too: a TypeError that has another text is a mistake in code, and keeps its traceback.
         is_wrong_call = isinstance(error, (TypeError, ValueError)) and re.search(_WRONG_CALL, str(error))
         if not is_wrong_call and not isinstance(error, ModuleNotFoundError):
             raise error from _find_cause(error)

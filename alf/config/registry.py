@@ -65,6 +65,7 @@ def find_matching(name: str) -> list[str]:
 
 def claim_name(name: str, selector: str) -> None:
     """Lets a name mean what a selector means, whichever other selectors end with the name."""
+    # Gin takes a name that matches as a whole before all names that only end with it.
     gin.config._REGISTRY[name] = gin.config._REGISTRY[selector]
 
 
@@ -100,6 +101,7 @@ def complete(name: str) -> str:
 
 def find_gin_name(target: Callable[..., Any]) -> str | None:
     """Returns the name of a class or function in gin files, None if gin does not know it."""
+    # Either may be at hand: code holds the wrapper, defaults of signatures may hold what was wrapped.
     entries = gin.config._REGISTRY.items()
     return next((shorten(x.selector) for _, x in entries if target is x.wrapped or target is x.wrapper), None)
 
@@ -154,6 +156,7 @@ def own_config() -> Iterator[None]:
         for store, content in zip(stores, kept, strict=True):
             store.update(content)
         config._IMPORTS.update(imports)
+        # To clear the configuration unlocks it.
         config._set_config_is_locked(is_locked)
 
 

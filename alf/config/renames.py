@@ -51,6 +51,8 @@ _VALUES = {
     ("DriverSettings.max_waiting_batches", "0"): {"DriverSettings.mode": "'lockstep'"},
     ("Experiment.unroll_length", "0"): {"DriverSettings.mode": "'poll'", "Experiment.unroll_length": "1"},
 }
+# A binding begins at the beginning of a line: gin indents the lines that continue a value. The module in
+# front of a class is dropped, because the class may have moved, too.
 _BINDING = re.compile(r"^((?:[\w./]*/)?)(?:\w+\.)*?(\w+\.\w+)(\s*=\s*)(.*)$", re.MULTILINE)
 
 
@@ -60,6 +62,7 @@ def renew(config: dict[str, str]) -> dict[str, str]:
     for name, value in config.items():
         scope, _, plain = name.rpartition("/")
         new = _renew_binding(".".join(plain.split(".")[-2:]), value)
+        # Only what was renamed loses its module; all other names stay as the run has written them.
         renewed |= {name: value} if new is None else {f"{scope}{scope and '/'}{x}": y for x, y in new.items()}
     if renewed.get("DriverSettings.mode") == "'lockstep'":
         renewed.pop("DriverSettings.learn_queue_cap", None)  # had to be the number of environments
@@ -79,6 +82,7 @@ def renew_text(config: str) -> str:
 
 def _renew_binding(name, value):
     """Returns the bindings that have taken the place of one, a dict by name; None if it is still the same."""
+    # By the class and the parameter: scopes and modules in front may be any.
     new = _NAMES.get(name, name)
     if (new, value) in _VALUES:
         return _VALUES[new, value]

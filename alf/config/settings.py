@@ -104,11 +104,14 @@ def configurable(
     """
 
     def register(target: Target) -> Target:
+        # The check is inside of gin's wrapper, so that it sees the values that gin has added to the call.
         made: Target = gin.configurable(name or target.__name__, module=module)(
             checked(target, name) if checks else target
         )
         if claims_name:
             registry.claim_name(made.__name__, f"{module}.{made.__name__}")
+        # By the object, so that it holds for this class alone. An attribute, like `Callback.settings_role`,
+        # would hold for the classes of users that are derived from it, too.
         _roles[inspect.unwrap(made)] = role
         return made
 
@@ -124,6 +127,7 @@ def checked(target: Target, name: str | None = None) -> Target:
     owner = name or target.__name__
     if not inspect.isclass(target):
         return typing.cast(Target, _check_calls(target, owner))
+    # A NamedTuple takes its arguments in `__new__`; it has no `__init__` of its own.
     maker = "__new__" if issubclass(target, tuple) else "__init__"
     setattr(target, maker, _check_calls(getattr(target, maker), owner))
     return target
@@ -137,6 +141,7 @@ def _check_calls(function, owner):
     @functools.wraps(function)
     def call(*args, **kwargs):
         try:
+            # Without the defaults, which are right by definition.
             given = signature.bind_partial(*args, **kwargs).arguments
         except TypeError:  # the call below raises a better error
             given = {}
@@ -160,6 +165,7 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> N
 def _find_kinds(signature):
     """Returns a dict from the names of the arguments that are checked to their `Kind`s."""
     named = [x for x in signature.parameters.values() if x.kind not in (x.VAR_POSITIONAL, x.VAR_KEYWORD)]
+    # `*args` and `**kwargs` are someone else's arguments, who checks them.
     kinds = {x.name: find_kind(x.annotation) for x in named if not _is_part(x)}
     return {name: kind for name, kind in kinds.items() if kind.words}
 
@@ -213,6 +219,7 @@ def settings_of(owner: str) -> dict[str, Setting]:
     for x in parameters:
         if x.kind is not x.VAR_POSITIONAL:
             name = "**" * (x.kind is x.VAR_KEYWORD) + x.name
+            # An argument with the name "seed" is a seed also in the user's classes, which know no roles.
             role = _find_marker(x.annotation) or (Role.SEED if x.name == "seed" else usual)
             settings[x.name] = Setting(owner, name, find_kind(x.annotation), x.default, role)
     return settings
