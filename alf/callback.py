@@ -75,6 +75,7 @@ def end_callbacks(callbacks, trainer, reason, raises=True):
             callback.on_end(trainer, reason)
         except Exception as error:
             logging.error("%s.on_end of Trainer.callbacks raised %r", type(callback).__name__, error)
+            # The others still get their call: they may have files to close.
             errors.append(error)
     if errors and raises:
         raise errors[0]

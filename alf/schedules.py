@@ -90,6 +90,7 @@ class LinearSchedule(Schedule):
     def at(self, count: Array) -> Array:
         fraction = tf.clip_by_value(count / self._over, 0.0, 1.0)
         start, end = self.values
+        # This is exactly `end` at last, which start + fraction * (end - start) may miss by a rounding.
         return (1.0 - fraction) * start + fraction * end
 
 

@@ -19,6 +19,7 @@ def load_run():
     if not FLAGS.root_dir:
         raise ConfigError("--root_dir is missing: name the directory of a run")
     start_work()
+    # Here, because it imports TensorFlow, which `start_work` starts without its own lines.
     from alf.runs.saved_run import SavedRun
 
     saved = SavedRun(FLAGS.root_dir)

@@ -37,6 +37,7 @@ def run():
     from alf.tools.throughput import benchmark
 
     try:
+        # From here on the environments exist, and must be closed after an error, too.
         check_dead_bindings(GIN_PARAM.value)
         result = benchmark(driver, _SECONDS.value, _SAMPLE_ONLY.value)
         versions = {"cores": os.cpu_count(), "alf": __version__, "tensorflow": tf.__version__}

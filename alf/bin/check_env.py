@@ -58,6 +58,7 @@ def _read_settings():
             "alf.testing.EnvironmentContract tests batched ones"
         )
     given = {} if _NAME.value is None else {"name": _NAME.value}
+    # What gin would add to a call of `load`, without the call.
     bound = bind_arguments(functools.partial(load, **given)).keywords
     if "name" not in bound:
         raise ConfigError(

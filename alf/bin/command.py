@@ -56,6 +56,7 @@ def make_main(run, takes_arguments=False):
             print("error: stopped by SIGINT", file=sys.stderr)
             return 128 + signal.SIGINT
 
+    # `start` shows the docstring of this module as the command's help.
     main.__module__ = run.__module__
     return main
 
@@ -86,6 +87,7 @@ def start_work():
 
     from alf.core.tf_runtime import share_heaps
 
+    # Before drivers and environments start their threads, each of which would get a heap of its own.
     share_heaps()
     tf.get_logger().setLevel("WARNING")  # It would log an environment's error, which is raised as well.
     raise_interrupts()
@@ -135,6 +137,8 @@ class Stopper:
 
     def watch(self, runner):
         """Sets `runner`, which is about to start; it ends at once if a signal has come already."""
+        # First the runner, then the look; `__call__`, in the thread of `on_signal`, does it in the other
+        # order. So a signal that comes just now ends the runner in one of the two.
         self.runner = runner
         if self.signum is not None:
             self(self.signum)
@@ -153,8 +157,10 @@ def exit_after(seconds, status):
     def exit_now():
         names = [thread.name for thread in threading.enumerate() if not thread.daemon]
         print(f"error: after {seconds:g} s these threads still run: {', '.join(names)}", file=sys.stderr)
+        # Without the exit handlers of Python, which would wait for these threads.
         os._exit(status)
 
     timer = threading.Timer(seconds, exit_now)
+    # Otherwise the timer would itself keep a process alive that could end before.
     timer.daemon = True
     timer.start()

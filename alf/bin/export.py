@@ -27,6 +27,7 @@ def run():
     """Exports as the flags say; returns the exit status."""
     if not _OUTPUT.value:
         raise ConfigError("--output is missing: name the folder to write")
+    # `export` checks this, too. Here it costs no import of TensorFlow and no policy.
     if os.path.lexists(find_path(_OUTPUT.value)) and not OVERWRITE.value:
         raise ConfigError(f"--output={_OUTPUT.value}: this exists; --overwrite replaces an earlier export")
     policy, path, _ = load_run()

@@ -84,6 +84,7 @@ class _Shows(flags.BooleanFlag):
     def parse(self, arg):
         if self._parse(arg):
             show(self._make_text())
+            # At once: `--help` must also work beside unknown flags.
             sys.exit(0)
 
 
@@ -94,6 +95,7 @@ class OptionalText(flags.Flag):
     """
 
     def __init__(self, name, help_text):
+        # For absl a boolean flag, because only these may stand without a value.
         super().__init__(flags.ArgumentParser(), None, name, None, help_text, boolean=True)
 
     def _parse(self, argument):
@@ -105,6 +107,7 @@ def join_optional_texts(argv):
     joined = []
     for argument in argv:
         name = joined[-1].lstrip("-") if joined and joined[-1].startswith("-") else None
+        # absl gives such a flag no value from the next argument.
         is_optional = name in flags.FLAGS and isinstance(flags.FLAGS[name], OptionalText)
         if is_optional and not argument.startswith("-"):
             joined[-1] += f"={argument}"

@@ -46,6 +46,8 @@ def record(path, fps):
     """
     with contextlib.ExitStack() as stack:
         try:
+            # ffmpeg opens this file once more, by its name. The stack ends in the other order: first ffmpeg,
+            # if it still runs, then the file gets its place, or is removed after an error.
             unfinished = stack.enter_context(replace_file(path)).name
         except OSError as error:
             raise SaveError(f"--video={path}: {error}") from None
@@ -90,6 +92,7 @@ class VideoFile:
         try:
             self._process.stdin.write(frame.tobytes())
         except OSError:
+            # ffmpeg has ended: its exit status and its last line say why.
             self.finish()
         self.num_frames += 1
 
@@ -117,6 +120,7 @@ class VideoFile:
         ffmpeg = import_extra("imageio_ffmpeg", "video").get_ffmpeg_exe()
         source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(self._fps)]
         self._process = subprocess.Popen(
+            # With -y, because `replace_file` has made the file already.
             [ffmpeg, "-loglevel", "error", "-y", *source, "-i", "-", *self._format, self._path],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -165,4 +169,5 @@ class Window:
         self._window.blit(pygame.image.frombuffer(frame.tobytes(), size, "RGB"), (0, 0))
         self._clock.tick(self._fps)
         pygame.display.flip()
+        # This also tells the desktop that the program lives: it would else offer to end it.
         self.is_closed |= any(event.type == pygame.QUIT for event in pygame.event.get())

@@ -28,6 +28,7 @@ def run():
     """Trains a population as the flags say; returns the exit status."""
     check_flags(ROOT_DIR.value, POPULATION.value)
     stopper = Stopper()
+    # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         config = GIN_FILE.value, GIN_PARAM.value

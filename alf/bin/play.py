@@ -32,6 +32,7 @@ def run():
         check_path(video, OVERWRITE.value)
     from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors
 
+    # Before anything imports a graphics library, which reads these variables once.
     choose_drivers()
     with opengl_errors_are_config_errors(), open_run(1, "rgb_array") as (agent, env, path):
         from alf.environments import BatchedEnvironment
@@ -45,6 +46,7 @@ def run():
         print(path, flush=True)
         fps = getattr(env, "render_fps", BatchedEnvironment.render_fps)
         signals = []
+        # Only a mark, which `play` looks at after each step: the frames so far become a whole video.
         with on_signal((signal.SIGINT, signal.SIGTERM), signals.append):
             with record(video, fps) if video else open_window(fps) as screen:
                 play(agent, env, screen, lambda: bool(signals) or screen.is_closed)

@@ -34,6 +34,7 @@ _TITLE = flags.DEFINE_string("title", "", "Text above the picture.")
 
 def run(arguments):
     """Draws as the flags say; returns the exit status."""
+    # All that can be wrong without reading a run comes before TensorFlow, whose import takes seconds.
     import_extra("matplotlib", "plot")
     output = _check_flags()
     start_work()
@@ -78,6 +79,7 @@ def _read_groups(arguments):
         label, path = _split(argument)
         _check_text("the label", label)
         for found in _find(path):
+            # Two arguments may name the same run, which would else count as two seeds.
             if os.path.realpath(found) not in seen:
                 seen.add(os.path.realpath(found))
                 (labelled.setdefault(label, []) if label else others).append(read_run(found))

@@ -21,6 +21,7 @@ def run(arguments):
     member, signals = Member(*arguments), []
 
     def stop(signum):
+        # In the thread of `on_signal`.
         signals.append(signum)
         member.stop(f"stopped by {signal.Signals(signum).name}")
         # Nothing to save yet, and a constructor of an environment may hang.

@@ -70,6 +70,7 @@ def on_signal(signums, callback):
 
     for signum in signums:
         signal.signal(signum, handle)
+    # A full pipe is not a loss: only the first of the signals counts.
     old_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     thread = threading.Thread(target=watch, name="SignalThread", daemon=True)
     thread.start()
@@ -94,6 +95,7 @@ def _forget_in_child():
         forget()
 
 
+# Once for all, because Python has no way to take it back: `_forks` has what is active.
 os.register_at_fork(after_in_child=_forget_in_child)
 
 

@@ -51,6 +51,7 @@ def run():
     )
     seeds = check_flags(ROOT_DIR.value, SEEDS.value, limits)
     stopper = Stopper()
+    # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         tried = seeds, GRID.value

@@ -70,6 +70,8 @@ def run():
     trainer = None
 
     def stop(signum):
+        # In the thread of `on_signal`. The mark comes first: if the trainer is made at this moment, `run`
+        # looks at the mark after it, and does not train.
         signals.append(signum)
         if trainer is not None:
             trainer.interrupt(f"stopped by {signal.Signals(signum).name}")

@@ -82,6 +82,7 @@ def load_atari(
         frameskip=frame_skip,
         noop_max=noop_max,
         episodic_life=episodic_life,
+        # Metrics show the points of the game; the learner's `RewardClipping` clips what it trains on.
         reward_clipping=False,
         autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
     )
@@ -118,6 +119,7 @@ class _RenderedAtari(gymnasium.vector.VectorWrapper):
         self.metadata = {**env.metadata, "render_fps": render_fps}
 
     def reset(self, *, seed=None, options=None):
+        # With the same seeds, and then the same actions, both sets go through the same games.
         self._frames, _ = self._screens.reset(seed=seed, options=options)
         return self.env.reset(seed=seed, options=options)
 

@@ -46,6 +46,7 @@ class BehaviorEnvironment(EnvironmentWrapper):
         return self._env.reset()
 
     def _step(self, action):
+        # In the thread that steps this environment, like the step itself.
         action, self._state = self._behavior(self.current_time_step(), self._state)
         self._action = self._fit(action)
         return self._env.step(self._action)

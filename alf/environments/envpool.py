@@ -76,6 +76,7 @@ class _EnvPoolVectorEnv:
     def _start(self, seed):
         self._unused_seed = seed
         self._env = self._make() if seed is None else self._make(seed=seed)
+        # Bound once for each object, so that a step costs no call of Python more.
         self.step, self.render = self._env.step, self._env.render
 
     def reset(self, seed=None):

@@ -110,6 +110,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         result = self._env.reset(seed=self._seed)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self._name_error(wrong_result("reset", result))
+        # Read by `get_info` when somebody asks: most drivers need no info.
         self._infos = result[1]
         self._ended = np.zeros([self._batch_size], np.bool_)
         time_step = EnvStep(
@@ -148,8 +149,11 @@ class GymnasiumEnvironment(BatchedEnvironment):
                     "autoreset, whatever its metadata says."
                 )
             step_type[first] = 0
+            # Whatever comes with a reset is not the reward of a step.
             reward[first] = 0.0
         self._ended = last
+        # Not after a truncation: the episode would have gone on, so the value of its last observation
+        # bootstraps.
         discount = self._ones_f32 - terminated.astype(np.float32)
         return EnvStep(step_type, reward, discount, self._convert_observation(observation))
 

@@ -129,6 +129,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         members = self._members[name]
 
         def join(blank, *columns):
+            # A new array for each step: experience holds on to the old one.
             rows = np.empty((*self._shape, *blank.shape), blank.dtype)
             rows[...] = blank  # Also for the agents of other entries.
             for i, column in zip(members, columns, strict=True):

@@ -183,6 +183,7 @@ class PythonEnvironment(BatchedEnvironment):
 
 
 def _choose_num_workers(num_workers, env_fns, settings, num_splits):
+    # Without a trial: splits share workers in any case.
     if num_splits > 1:
         return _choose_shared_workers(num_workers, len(env_fns), num_splits)
     if num_workers != "auto":
@@ -224,6 +225,7 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
 
 def _find_step_seconds(env_fn, settings):
     """Returns the seconds of a step of an environment; each kind is tried once in a process."""
+    # By content: each call of `load` makes other callables, which are equal only when they are pickled.
     trial = hashlib.sha256(cloudpickle.dumps((env_fn, settings))).digest()
     if trial not in _step_seconds:
         _step_seconds[trial] = _measure_step_seconds(env_fn, settings)

@@ -88,6 +88,7 @@ def sample_actions(spec, batch_size, rng):
         if not hasattr(spec, "minimum"):
             return rng.standard_normal(shape).astype(spec.dtype)
         if np.issubdtype(spec.dtype, np.integer):
+            # In int64, because the upper end is excluded, and an int32 cannot hold its maximum plus 1.
             return rng.randint(spec.minimum, spec.maximum.astype(np.int64) + 1, shape).astype(spec.dtype)
         low, high = np.maximum(spec.minimum, -10), np.minimum(spec.maximum, 10)
         return rng.uniform(low, high, shape).astype(spec.dtype)

@@ -31,6 +31,7 @@ def compute_in(compute_dtype):
     None changes nothing: an outer `compute_in` counts.
     """
     policy, before = keras_policy(compute_dtype), tf.keras.mixed_precision.global_policy()
+    # Keras's policy belongs to the whole process: two threads must not make networks at the same time.
     tf.keras.mixed_precision.set_global_policy(policy)
     try:
         yield

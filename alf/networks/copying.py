@@ -28,6 +28,7 @@ class CopyableModule(tf.Module):
                 memo[id(variable)] = create_autocast_variable(copy.deepcopy(variable._variable, memo))
         _copy_layers(self, memo)
         new = memo[id(self)] = object.__new__(type(self))
+        # The attributes one by one, without the constructor, which would draw new weights.
         new.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return new
 
@@ -37,6 +38,7 @@ class CopyableModule(tf.Module):
 
     def assign(self, module: "CopyableModule") -> list[Any]:
         """Assigns the values of all variables of a copy, or of the original, to its own. Returns the ops."""
+        # In pairs by position: a copy has the variables in the same order.
         pairs = zip(self.variables, module.variables, strict=True)
         return [ours.assign(theirs, read_value=False) for ours, theirs in pairs]
 

@@ -36,6 +36,7 @@ class _ImageEncoder(CopyableModule):
         if not is_image(observation_spec):
             raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
         axis = channel_axis(observation_spec, f"{name}.channels", channels)
+        # The axes of a batch: the channels move to the end.
         self._order = (0, *(i + 1 for i in range(3) if i != axis), axis + 1)
         self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
 
@@ -296,6 +297,7 @@ class _OneHotEncoder(CopyableModule):
         self._minimum, self.size = minimum, size
 
     def __call__(self, observation, training=False):
+        # In int64, where the difference cannot overflow or wrap around.
         return tf.one_hot(tf.cast(observation, tf.int64) - self._minimum, self.size)
 
 

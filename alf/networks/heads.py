@@ -58,6 +58,7 @@ class ActorCriticNetwork(CopyableModule):
             share_layers = torso.state_spec != () or torso.encoder_has_weights
         # With shared layers, both heads are one matrix product.
         head_size = num_outputs + 1 if share_layers else num_outputs
+        # A small gain: at the start all actions are nearly as likely, and values are near 0.
         self._head = dense(torso.size, head_size, gain=0.01, seed=torso.head_seed)
         self._value_torso: Any = None
         self._value_head: Any = None
@@ -123,6 +124,7 @@ class ActorCriticNetwork(CopyableModule):
             state = state, self._value_torso.step(x, value_state)[1]
         outputs = self._head(features)
         if self._value_torso is None:
+            # The last output is the value, which acting does not need.
             outputs = outputs[:, : self._num_outputs]
         return split_leading_dim(outputs, leading), state
 
@@ -354,6 +356,8 @@ def check_network(setting: str, network: Any, like: type) -> Any:
         ConfigError: if it lacks methods of ALF's class `like`, or is another kind of ALF's networks.
     """
     kinds = (ActorCriticNetwork, _OneHeadNetwork, CriticsNetwork)
+    # By methods, because users write networks of their own. The other kinds are refused by class: some of
+    # their methods have the same names and other results.
     kind = next(kind for kind in kinds if issubclass(like, kind))
     methods = [name for name in vars(kind) if not name.startswith("_")]
     others = tuple(other for other in kinds if other is not kind)

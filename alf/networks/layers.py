@@ -7,6 +7,8 @@ import tensorflow as tf
 from alf.errors import ConfigError
 from alf.networks.copying import CopyableModule
 
+# A ReLU drops half of the variance of its input; this gain makes up for it (He et al. 2015, arXiv
+# 1502.01852).
 HIDDEN_GAIN = 2**0.5
 
 
@@ -32,6 +34,8 @@ def orthogonal(gain, seed):
 
 def build_layer(layer, input_shape):
     """Creates the variables of a Keras layer. Returns the layer."""
+    # Keras opens this scope itself when it builds a layer at its first call. That would be too late: copies,
+    # optimizers and checkpoints need the variables before.
     with tf.name_scope(layer.name):
         layer.build(tf.TensorShape(input_shape))
     return layer
@@ -115,6 +119,8 @@ class SpectralDense(tf.keras.layers.Dense):
             left = tf.linalg.matvec(self.kernel, self._vector)
             self._vector.assign(tf.math.l2_normalize(tf.linalg.matvec(self.kernel, left, transpose_a=True)))
         product = tf.linalg.matvec(self.kernel, self._vector)
+        # The small number keeps the gradient of the root finite if the product is 0. The gradient takes u as
+        # a constant, because the variable is not trainable; so does the paper.
         largest = tf.sqrt(tf.reduce_sum(tf.square(product)) + 1e-12)
         outputs = tf.matmul(inputs, self.kernel / largest)
         return self.activation(tf.nn.bias_add(outputs, self.bias) if self.use_bias else outputs)

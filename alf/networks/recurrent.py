@@ -93,6 +93,7 @@ class Rnn(CopyableModule):
                 f"ActorCriticNetwork.rnn_ctor = @{name}. In Python: rnn_ctor={name}"
             )
         self.size = units
+        # Read now, inside of the network's `compute_in`: calls come from threads that know nothing of it.
         self._compute_dtype = tf.keras.mixed_precision.global_policy().compute_dtype
         input_seed, seed = split_seed(seed, 2)
         self._input_layer = dense(input_size, num_gates * units, gain=1.0, seed=input_seed, dtype=None)
@@ -124,6 +125,7 @@ class Rnn(CopyableModule):
         # A Python loop, unrolled in the graph: tf.while_loop takes 1.4 to 2.5 times as long
         # (benchmarks/recurrent.py).
         for x_t, is_first_t in zip(x, is_first, strict=True):
+            # Not a product with 0 or 1: a state that is infinite would become NaN, and never be reset.
             state = tf.nest.map_structure(lambda s, reset=is_first_t: tf.where(reset, 0.0, s), state)
             output, state = self._step(x_t, state, *weights)
             outputs.append(output)

@@ -20,6 +20,7 @@ def smooth(x, y, window):
     Returns:
         array [N].
     """
+    # The sum over a window is the difference of two sums: one pass for windows of any length.
     sums = np.concatenate([[0.0], np.cumsum(y)])
     first = np.searchsorted(x, x - window, side="right")
     ends = np.arange(1, len(x) + 1)

@@ -35,12 +35,14 @@ def draw(lines, metric, target=None, title=""):
         target: float, the y of a labelled horizontal line, or None.
         title: text above the picture.
     """
+    # Here, because Matplotlib is an extra, and because most callers of this package only read curves.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter
 
     columns = _count_columns(lines)
     figure = Figure(figsize=(10, 4 + 0.22 * -(-len(lines) // columns)), layout="constrained", dpi=120)
+    # Without pyplot, which keeps all figures of the process and may look for a screen.
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(wspace=0.05)
     by_steps, by_time = figure.subplots(1, 2, sharey=True)

@@ -109,8 +109,10 @@ def check_env(
     """
     info_keys = check_info_keys("load.info_keys", info_keys)
     is_made = isinstance(env, gymnasium.Env)
+    # The callable holds the object, so cloudpickle sends a copy of it to the worker.
     name = (lambda: env) if is_made else env
     make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)
+    # Without restarts: the loss of the worker is what the check has found.
     settings = WorkerSettings(start_timeout=start_timeout, step_timeout=step_timeout, max_restarts=0)
     # The environment of a PettingZoo game reads the infos of its agents itself.
     keys = () if str(env).startswith("pettingzoo:") else info_keys
@@ -173,6 +175,7 @@ def _walk(watched, report, num_steps, max_seconds, repeats):
     next_call, deadline = "reset 1", time.monotonic() + max_seconds
     while time.monotonic() < deadline:
         try:
+            # One call for each step or reset: after a hang or a crash it is known which one was the last.
             called = watched.call("advance")
         except WorkerError as loss:
             raise WorkerError(f"{next_call}: {loss}") from None
@@ -203,6 +206,7 @@ def _judge(report, seen, batch_size, stays, has_vector):
             micros = np.asarray(seconds) * 1e6
             numbers = np.median(micros), np.quantile(micros, 0.95), micros.max()
             report.cost[name] = CallCost(*map(float, numbers))
+    # Not the mean, in which the first step, or one with a garbage collection, would count for many.
     step = report.cost["step"].median
     report.num_workers = 0 if stays else find_num_workers(batch_size, step / 1e6)
     report.hints = find_hints(seen, batch_size, report.num_workers)
