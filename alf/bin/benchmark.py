@@ -69,6 +69,7 @@ def _build():
         return driver, {"gin_file": GIN_FILE.value}
     try:
         return driver, {"checkpoint": saved.restore(driver.learner.policy, CHECKPOINT.value)}
+    # The caller has no driver yet that it could stop.
     except BaseException:
         driver.stop()
         raise

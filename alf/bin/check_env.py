@@ -42,6 +42,7 @@ def run():
         values = {flag.name: flag.value for flag in (_NUM_STEPS, _SECONDS, _STEP_TIMEOUT, _START_TIMEOUT)}
         with arguments_are_flags(*values):
             report = check_env(name, **values, **settings)
+    # After the check, in which the environment's constructor has read its bindings.
     check_dead_bindings(GIN_PARAM.value)
     print(report)
     return int(bool(report.problems))

@@ -44,6 +44,7 @@ def make_main(run, takes_arguments=False):
         logging.set_verbosity(logging.INFO)
         logging.get_absl_logger().addFilter(_is_worth_a_line)
         try:
+            # Whatever is not caught here is a mistake in code, and keeps its traceback.
             return run(argv[1:]) if takes_arguments else run()
         except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
             print(f"error: {first_line(error)}", file=sys.stderr)
@@ -73,6 +74,7 @@ def start(main):
         app.run(main, flags_parser=_parse_flags)
     except SystemExit as ended:
         # Threads of environments that are not daemons would keep the process alive for ever.
+        # absl ends every command by SystemExit; a code that is a text counts as 1, as for Python itself.
         exit_after(_EXIT_SECONDS, ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
         raise
 

@@ -26,6 +26,7 @@ _COLUMNS = ("mean", "low", "high", "median", "std", "min", "max")
 def run():
     """Evaluates as the flags say; returns the exit status."""
     num_episodes = NUM_EPISODES.value or _NUM_EPISODES
+    # More environments than episodes would only step for nothing.
     with open_run(min(_PARALLEL_ENVS.value, num_episodes)) as (agent, env, path):
         from alf.evaluation.episodes import evaluate, summarize_episodes
 

@@ -38,6 +38,7 @@ def run():
         policy = select_policy(policy, POLICY.value)
     except ConfigError as error:
         raise ConfigError(f"--policy: {error}") from None
+    # No environment is made here: a binding for one has no effect, and is an error.
     check_dead_bindings(GIN_PARAM.value)
     options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=OVERWRITE.value)
     with arguments_are_flags("output", *options):

@@ -87,6 +87,8 @@ class VideoFile:
         if self._process is None:
             self._start(*frame.shape[:2])
             self._shape = frame.shape
+        # The stream of bytes has no frames: after one of another size, ffmpeg would cut all later ones
+        # wrongly.
         if frame.shape != self._shape:
             raise EnvError(f"render() returned frames of shape {self._shape}, and then of {frame.shape}")
         try:
@@ -167,6 +169,7 @@ class Window:
             self._window = pygame.display.set_mode(size, pygame.SCALED)
             pygame.display.set_caption("alf-play")
         self._window.blit(pygame.image.frombuffer(frame.tobytes(), size, "RGB"), (0, 0))
+        # The wait comes first: the frame before stays on the screen for its time.
         self._clock.tick(self._fps)
         pygame.display.flip()
         # This also tells the desktop that the program lives: it would else offer to end it.

@@ -75,6 +75,7 @@ def play(agent, env, screen, should_stop):
             should_stop=should_stop,
             on_step=lambda: screen.show(render_frame(env)),
         )
+        # The episode that was cut off has no return worth printing.
         if should_stop():
             return
         agents = [label for label in episodes.labels if label.startswith("agents/")]

@@ -90,6 +90,7 @@ def _read_groups(arguments):
 def _split(argument):
     """Splits an argument into a label or "", and a path. A folder may have a "=" in its name."""
     whole = os.path.expanduser(argument)
+    # The folder first: a label is only what stands in front of the "=" of another path.
     if os.path.isdir(whole):
         return "", whole
     label, _, path = argument.partition("=")

@@ -69,6 +69,7 @@ def on_signal(signums, callback):
         restore()
 
     for signum in signums:
+        # Only the main thread may do this.
         signal.signal(signum, handle)
     # A full pipe is not a loss: only the first of the signals counts.
     old_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)

@@ -80,10 +80,12 @@ def run():
 
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
         parse_config(GIN_FILE.value, GIN_PARAM.value)
+        # Before the parts are made, some of which would else start Ray on this machine.
         if RAY_ADDRESS.value is not None:
             connect(RAY_ADDRESS.value)
         trainer = build(ROOT_DIR.value)
         if signals:
+            # The trainer is not closed: its environments end with this process.
             return 128 + signals[0]
         finished, reason = trainer.train()
     show(reason)
