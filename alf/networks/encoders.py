@@ -201,6 +201,7 @@ class ObservationEncoder(CopyableModule):
         if image_encoder_ctor is None:
             image_encoder_ctor = _make_image_encoder
         self._parts = []
+        # A seed for each leaf, also for those without weights: a part's weights depend only on its place.
         for spec, part_seed in zip(specs, split_seed(seed, len(specs)), strict=True):
             is_choice = spec.shape.rank == 0 and spec.dtype.is_integer and hasattr(spec, "minimum")
             if is_image(spec):

@@ -63,6 +63,8 @@ class ActorCriticNetwork(CopyableModule):
         self._value_torso: Any = None
         self._value_head: Any = None
         self.state_spec = torso.state_spec
+        # Two recurrent layers have a state each. Otherwise the value's part would be (), which nobody must
+        # split.
         self._has_two_states = not share_layers and self.state_spec != ()
         if not share_layers:
             torso = self._value_torso = Torso(*settings, value_seed, *layers)

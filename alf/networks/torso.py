@@ -92,6 +92,7 @@ class Torso(CopyableModule):
             return x, ()
         if is_first is None:
             raise ValueError("a recurrent network needs is_first")
+        # While tracing. A state of another form would else be an error inside of the cell.
         tf.nest.assert_same_structure(self.state_spec, state)
         return self._rnn.unroll(x, state, is_first)
 
