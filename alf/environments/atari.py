@@ -87,6 +87,7 @@ def load_atari(
         autoreset_mode=gymnasium.vector.AutoresetMode.NEXT_STEP,
     )
     env = make(img_height=screen_size, img_width=screen_size, grayscale=grayscale, stack_num=num_stack)
+    # ale-py stacks frames in an axis of its own, which encoders of images do not know.
     if not grayscale:
         env = _merge_channels(env, (screen_size, screen_size, num_stack * 3))
     if render_mode:

@@ -108,6 +108,7 @@ class BatchedEnvironment:
         Args:
             action: nest of arrays [B, ...] like `action_spec`; ignored where the last step was LAST.
         """
+        # Like TF-Agents' environments, whose tools rely on it.
         if self._current_time_step is None:
             return self.reset()
         self._current_time_step = self._step(action)
@@ -146,8 +147,10 @@ class BatchedEnvironment:
         """
         if not self._max_random_steps:
             return time_step
+        # It takes arrays of seeds, too, which Atari games have, one for each row.
         rng = np.random.RandomState(seed)
         for _ in range(rng.randint(self._max_random_steps + 1)):
+            # By `_step`, so that `current_time_step` never is one of these.
             time_step = self._step(sample_actions(self._action_spec, self._batch_size, rng))
         return EnvStep(
             step_type=np.zeros_like(time_step.step_type),

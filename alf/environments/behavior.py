@@ -48,6 +48,7 @@ class BehaviorEnvironment(EnvironmentWrapper):
     def _step(self, action):
         # In the thread that steps this environment, like the step itself.
         action, self._state = self._behavior(self.current_time_step(), self._state)
+        # Kept for `taken_action`, by which the driver puts it into the experience.
         self._action = self._fit(action)
         return self._env.step(self._action)
 

@@ -55,6 +55,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         # of the class share, where the next one overwrites it.
         mode = getattr(env.unwrapped, "autoreset_mode", env.metadata.get("autoreset_mode"))
         next_step = gymnasium.vector.AutoresetMode.NEXT_STEP
+        # Metadata may have the mode as a text.
         if mode not in (next_step, next_step.value):
             raise ConfigError(
                 f"{env} has autoreset mode {mode}, but only AutoresetMode.NEXT_STEP keeps the final "
@@ -110,8 +111,9 @@ class GymnasiumEnvironment(BatchedEnvironment):
         result = self._env.reset(seed=self._seed)
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self._name_error(wrong_result("reset", result))
-        # Read by `get_info` when somebody asks: most drivers need no info.
+        # Kept as it came: only drivers of environments with `info_keys` ask for it.
         self._infos = result[1]
+        # A reset begins an episode in every row, so none of them has to begin one in the next step.
         self._ended = np.zeros([self._batch_size], np.bool_)
         time_step = EnvStep(
             step_type=np.zeros([self._batch_size], np.int32),
@@ -159,6 +161,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
 
     def _render(self):
         frames = self._env.render()
+        # Vector environments render all rows.
         return None if frames is None else frames[0]
 
     def _convert_observation(self, observation):
@@ -202,6 +205,8 @@ def _make_observation_converter(space, batch_size, copy):
 
     def convert(observation):
         try:
+            # By identity, which is cheaper than ==: NumPy has one object for each usual dtype, and `fit`
+            # takes the others.
             fits = observation.shape == shape and observation.dtype is dtype
         except AttributeError:
             fits = False

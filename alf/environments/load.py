@@ -107,6 +107,7 @@ def load(
     is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
     if is_free and has_vector_entry(name):
         _check_arguments_of_make(kwargs)
+        # Its NumPy or C++ code steps all rows in one call.
         env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     # Gin is not configured in workers, so its bindings become arguments here, in this process.
@@ -252,12 +253,14 @@ def _step_here(num_workers, lost):
 def _make_single(env_fns, seed, num_workers, splits, wanted):
     """Makes a `PythonEnvironment`; returns a list of all its splits if there are several."""
     env = PythonEnvironment(env_fns, seed, num_workers, **splits, **wanted)
+    # Each split is closed by itself, and the last one ends the workers.
     return env.splits if len(env.splits) > 1 else env
 
 
 def _find_spec(name):
     module, _, env_id = str(name).rpartition(":")
     if module:
+        # The import registers the id. Worker processes get the spec itself, and need not import the module.
         importlib.import_module(module)
     try:
         return gymnasium.spec(env_id)
@@ -326,6 +329,7 @@ def load_pettingzoo(
     call, makes = _bind_call(constructor, batch_size, kwargs)
     lost = find_lost_binding(call)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
+    # The game is made by the same call as its environment, in the worker.
     makes = [functools.partial(make_game, make, max_episode_steps, info_keys) for make in makes]
     splits = {} if num_splits is None else {"num_splits": num_splits}
     made = _make_single(makes, seed, num_workers, splits, wanted)

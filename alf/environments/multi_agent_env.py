@@ -44,8 +44,10 @@ class MultiAgentEnvironment(BatchedEnvironment):
         self._info: Any = None
         observations, actions = env.observation_spec()["agents"], env.action_spec()
         self.agents = tuple(observations)
+        # One array for both is safe: `_to_rows` makes new ones and writes into none.
         self.game_begins = self.game_ends = np.zeros(env.batch_size, np.bool_)
         self._shape = env.batch_size, len(self.agents)
+        # Names of specs contain the agent's, by which equal spaces would be different.
         pairs = [(_rename(observations[x], x), _rename(actions[x], x)) for x in self.agents]
         # For each agent the index of the first agent with equal spaces.
         firsts = [next(i for i, x in enumerate(pairs) if _are_equal(x, pair)) for pair in pairs]
@@ -57,6 +59,8 @@ class MultiAgentEnvironment(BatchedEnvironment):
         self._members = {
             name: [i for i, x in enumerate(firsts) if self.agents[x] == name] for name in entries
         }
+        # Made once: a row is filled with its blank at each step, and then the agents' own observations
+        # overwrite it.
         self._blanks = {name: _make_blank_entry(*pair) for name, pair in entries.items()}
 
     @property
@@ -95,6 +99,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         return self._to_rows(self._env.reset())
 
     def _step(self, action):
+        # A game takes a dict by agents; the rows of one agent are a column of [G, A].
         columns = {}
         for i, agent in enumerate(self.agents):
             own = action if self.space_names is None else action[self.space_names[i]]
@@ -129,7 +134,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
         members = self._members[name]
 
         def join(blank, *columns):
-            # A new array for each step: experience holds on to the old one.
+            # A new array for each step: the caller may keep the old one.
             rows = np.empty((*self._shape, *blank.shape), blank.dtype)
             rows[...] = blank  # Also for the agents of other entries.
             for i, column in zip(members, columns, strict=True):
@@ -170,6 +175,7 @@ def _make_blank_entry(observation, action):
         return blank
     sizes = np.broadcast_to(action.maximum - action.minimum + 1, action.shape).ravel()
     if blank[ACTION_MASK].shape == (sizes.sum(),):
+        # The first choice of each integer: a mask holds the choices of all of them, one after another.
         blank[ACTION_MASK][np.cumsum([0, *sizes[:-1]])] = 1
     return blank
 

@@ -86,6 +86,7 @@ class PythonEnvironment(BatchedEnvironment):
         env_fns = list(env_fns)
         if not env_fns:
             raise ConfigError("PythonEnvironment.env_fns is empty: there must be at least one environment")
+        # Made here and not as a default, which would be made at the import, before gin has any bindings.
         workers = workers or WorkerSettings()
         # Before workers start, so that a wrong setting costs no time and leaves no process.
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
@@ -190,6 +191,7 @@ def _choose_num_workers(num_workers, env_fns, settings, num_splits):
         if num_workers > len(env_fns):
             raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
         return num_workers
+    # Constructors reach worker processes as pickles.
     if not can_pickle(env_fns):
         return 0
     # The trial costs a start of a worker, so it is only made if its result can matter.
@@ -210,6 +212,7 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
     if batch_size % num_splits:
         raise ConfigError(f"{name}: it must divide batch_size = {batch_size}")
     if num_workers == "auto":
+        # As many as cores, and not half of them: no second batch has workers of its own.
         return min(batch_size // num_splits, len(os.sched_getaffinity(0)))
     if num_workers == 0:
         raise ConfigError(
@@ -234,8 +237,10 @@ def _find_step_seconds(env_fn, settings):
 
 def _measure_step_seconds(env_fn, settings):
     """Measures the seconds of a step, infinite if it fails. A worker tries it, as environments may crash."""
+    # A pool of one worker: it is watched and has time-outs, as in training.
     with contextlib.closing(WorkerPool([env_fn], [0], 1, settings=settings)) as pool:
         # Not every environment allows random actions. The workers will show other faults again.
         with contextlib.suppress(Exception):
             return pool.measure_step_seconds()
+    # An environment that could not be tried counts as slow, and so steps in workers, which show its fault.
     return math.inf

@@ -63,6 +63,7 @@ def make_action_converter(space, batch_size):
     dtype, shape = space.dtype, (batch_size, *space.shape)
 
     def convert(action):
+        # "same_kind" lets a float32 action be a float64 one, but refuses floats where the space has integers.
         action = np.asarray(action).astype(dtype, casting="same_kind", copy=False)
         if action.shape != shape:
             raise ValueError(f"The action has shape {action.shape} instead of {shape}.")
