@@ -39,6 +39,7 @@ def group_runs(runs):
     for run in runs:
         settings = _select(run.settings)
         others = frozenset((name, x) for name, x in settings.items() if x != find_default(name))
+        # Two algorithms with default settings may have no other binding in which they differ.
         key = find_algorithm(settings), others
         found.setdefault(key, (settings, []))[1].append(run)
     settings = [settings for settings, _ in found.values()]

@@ -46,6 +46,8 @@ def find_runs(path):
     """
     runs, without = [], []
     for folder, names, files in os.walk(path):
+        # `os.walk` goes on with this very list: sorted it gives the same order everywhere, empty it ends the
+        # descent.
         names.sort()
         if PROGRESS_FILE in files or CONFIG_FILE in files:
             (runs if PROGRESS_FILE in files else without).append(folder)
