@@ -111,6 +111,8 @@ def check_env(
     is_made = isinstance(env, gymnasium.Env)
     # The callable holds the object, so cloudpickle sends a copy of it to the worker.
     name = (lambda: env) if is_made else env
+    # Found in this process, so that a wrong name or setting is an error here and not a fault of the
+    # environment.
     make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)
     # Without restarts: the loss of the worker is what the check has found.
     settings = WorkerSettings(start_timeout=start_timeout, step_timeout=step_timeout, max_restarts=0)
@@ -150,6 +152,7 @@ def _inspect(start, report, num_steps, max_seconds, given):
         report.problems.append(f"constructor: {' '.join(str(text).split())}")
         return None
     try:
+        # Spaces first: what does not have sound ones cannot be stepped.
         report.problems += watched.call("check_spaces")
         # The steps, then the same steps again, each with half of the time.
         is_sound = not report.problems
@@ -180,8 +183,10 @@ def _walk(watched, report, num_steps, max_seconds, repeats):
         except WorkerError as loss:
             raise WorkerError(f"{next_call}: {loss}") from None
         report.problems += called.problems
+        # After an exception the state of the environment is unknown: what follows would not be its fault.
         if called.is_broken:
             return False
+        # Steps that are only repeated are not counted once more.
         if not repeats:
             report.num_steps = called.num_steps
         if called.num_steps == num_steps or called.is_over:
@@ -208,6 +213,7 @@ def _judge(report, seen, batch_size, stays, has_vector):
             report.cost[name] = CallCost(*map(float, numbers))
     # Not the mean, in which the first step, or one with a garbage collection, would count for many.
     step = report.cost["step"].median
+    # The rule by which `PythonEnvironment` itself chooses.
     report.num_workers = 0 if stays else find_num_workers(batch_size, step / 1e6)
     report.hints = find_hints(seen, batch_size, report.num_workers)
     message = f"a message to a worker {MESSAGE_SECONDS * 1e6:.0f}"

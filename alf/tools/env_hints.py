@@ -100,8 +100,11 @@ def _look_at_episodes(seen):
 
 def _find_timeouts(seen, batch_size, num_workers):
     """Yields hints about time-outs that a worker may reach with its share of the environments."""
+    # The largest share of a worker, because environments may not divide evenly.
     share = math.ceil(batch_size / max(num_workers, 1))
+    # A worker steps its environments one after another, and its time-out is for all of them together.
     slowest = share * max([*seen.step_seconds, *seen.reset_seconds], default=0.0)
+    # With gin's bindings of it, if there are some.
     settings = WorkerSettings()
     for name, seconds, limit in (
         ("step_timeout", slowest, settings.step_timeout),

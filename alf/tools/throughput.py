@@ -62,12 +62,14 @@ def benchmark(driver, seconds, sample_only=False):
         raise ConfigError("Experiment.num_envs is 0: there is no environment whose speed could be measured")
     driver.start()
     training = None
+    # Environments and actors alone: the batches are taken from the queue, and nobody learns from them.
     with contextlib.closing(_Display(driver, seconds)) as display:
         while not driver.sample():  # the first call traces the graphs; steps of it are not comparable
             pass
         measure(driver, driver.sample, _WARM_UP * seconds)
         sampling = _measure_stages(driver, driver.sample, seconds, display)
     if not sample_only:
+        # Another display, because its rates begin anew.
         with contextlib.closing(_Display(driver, seconds)) as display:
 
             def learn():
