@@ -36,7 +36,6 @@ class _ImageEncoder(CopyableModule):
         if not is_image(observation_spec):
             raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
         axis = channel_axis(observation_spec, f"{name}.channels", channels)
-        # The axes of a batch: the channels move to the end.
         self._order = (0, *(i + 1 for i in range(3) if i != axis), axis + 1)
         self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
 

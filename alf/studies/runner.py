@@ -172,7 +172,7 @@ def find_error(status, log, start):
     except OSError:
         lines = []
     lines = [line for line in lines if line]
-    # ALF's own line about an error comes first. After a crash in C++, or in the user's code, there is none,
-    # and the last line of the log says most.
+    # ALF's own line about an error comes first. After a crash in C++ or in the user's code there is none, and
+    # the last line of the log says most.
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or [f"exit status {status}, and its log is empty"])[-1]

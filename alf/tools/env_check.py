@@ -186,7 +186,6 @@ def _walk(watched, report, num_steps, max_seconds, repeats):
         # After an exception the state of the environment is unknown: what follows would not be its fault.
         if called.is_broken:
             return False
-        # Steps that are only repeated are not counted once more.
         if not repeats:
             report.num_steps = called.num_steps
         if called.num_steps == num_steps or called.is_over:

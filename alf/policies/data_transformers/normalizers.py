@@ -67,9 +67,9 @@ class RunningStatistics(tf.Module):
 
     def std(self, epsilon: float = 1e-8) -> Array:
         """Returns sqrt(variance + epsilon), float64 [*shape]; 1 with fewer than two elements."""
-        # With one element the variance is 0, and a quotient by sqrt(epsilon) would be huge.
-        # An actor may read these variables while the learner assigns them. For that step they are of two
-        # updates, which differ by one batch among all that were counted.
+        # With one element the variance is 0, and a quotient by sqrt(epsilon) would be huge. An actor may read
+        # these variables while the learner assigns them: for that step they are of two updates, which differ
+        # by one batch among all that were counted.
         std = tf.sqrt(self._squares / tf.maximum(self._count, 1.0) + epsilon)
         return tf.where(self._count < 2, tf.ones_like(std), std)
 
