@@ -55,6 +55,7 @@ def make_main(run, takes_arguments=False):
             return 1
         except KeyboardInterrupt:
             print("error: stopped by SIGINT", file=sys.stderr)
+            # As a shell says it of a program that the signal itself has ended.
             return 128 + signal.SIGINT
 
     # `start` shows the docstring of this module as the command's help.

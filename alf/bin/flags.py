@@ -61,6 +61,7 @@ def share(*names):
         if name not in flags.FLAGS:  # In a test another command may have defined it.
             define, default, text = _SHARED[name]
             define(name, default, text)
+        # A key flag of the module that calls this: so the command's --help shows it.
         flags.declare_key_flag(name)
     return [flags.FlagHolder(flags.FLAGS, flags.FLAGS[name]) for name in names]
 

@@ -85,6 +85,7 @@ class VideoFile:
     def show(self, frame):
         """Adds a frame. Raises EnvError if it is not as large as the first one, SaveError if ffmpeg fails."""
         if self._process is None:
+            # Only now: ffmpeg must know the size, which the first frame shows.
             self._start(*frame.shape[:2])
             self._shape = frame.shape
         # The stream of bytes has no frames: after one of another size, ffmpeg would cut all later ones

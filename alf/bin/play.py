@@ -67,6 +67,7 @@ def play(agent, env, screen, should_stop):
     from alf.evaluation.video import render_frame
 
     for i in range(NUM_EPISODES.value or 1):
+        # One episode in each call: it is printed before the next one begins.
         episodes = evaluate(
             agent,
             env,

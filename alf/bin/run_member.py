@@ -18,6 +18,7 @@ def run(arguments):
     start_work()
     from alf.studies.member import Member
 
+    # It only reads its order here: there is nothing that a signal could lose yet.
     member, signals = Member(*arguments), []
 
     def stop(signum):

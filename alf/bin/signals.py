@@ -50,6 +50,7 @@ def on_signal(signums, callback):
             first = time.monotonic()  # the thread calls `callback`
         elif time.monotonic() - first >= _REPEAT_SECONDS:
             restore()
+            # To the handler from before, which most often ends the process at once.
             os.kill(os.getpid(), signum)
 
     def restore():
@@ -58,6 +59,8 @@ def on_signal(signums, callback):
 
     def watch():
         # Python writes the number of every signal that it handles, also of others than `signums`. 0 is none.
+        # os.read waits without the GIL, so the number arrives also while the main thread is inside
+        # TensorFlow.
         while signum := os.read(reader, 1)[0]:
             if signum in previous:
                 callback(signum)
@@ -73,6 +76,7 @@ def on_signal(signums, callback):
         signal.signal(signum, handle)
     # A full pipe is not a loss: only the first of the signals counts.
     old_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    # A daemon: a callback that hangs must not keep the process alive.
     thread = threading.Thread(target=watch, name="SignalThread", daemon=True)
     thread.start()
     _forks.append(forget)

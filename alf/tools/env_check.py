@@ -124,6 +124,7 @@ def check_env(
         start: Any = functools.partial(WorkerPool, [make_inspector], [seed], 1, settings=settings)
     else:
         stays = f"a worker would lose {lost}" if lost else "cloudpickle cannot pickle the environment"
+        # An object that the caller made is not closed by the check.
         start = functools.partial(WatchedThread, functools.partial(make_inspector, keeps=is_made), settings)
     report = EnvReport()
     given = {"max_episode_steps", *kwargs}

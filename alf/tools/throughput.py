@@ -142,6 +142,7 @@ class _Display:
         metrics = {metric.name: metric for metric in driver.get_metrics()}
         self._throughput, self._collected, self._steps, self.summary = Throughput(), Throughput(), 0, None
         self._env_steps = metrics["EnvironmentSteps"]
+        # The first call adds nothing: steps from before this measurement do not count.
         self._collected.count_up_to(self._env_steps.result())
         self._stages, self._measured = _make_stage_meter(driver), 0.0
         criteria, episodes = StopCriteria(max_seconds=seconds), EpisodeFigures(metrics)
