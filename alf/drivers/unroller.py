@@ -16,12 +16,11 @@ from alf.core.nest_utils import (
     zeros_from_spec,
 )
 from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
-from alf.data_structures import FIRST, LAST, MID, OBSERVATION, OWNER, Experience, Frame, TimeStep
+from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
 from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import ASK, STEP
+from alf.drivers.unroll_check import WRONG_VALUE, check_values, find_wrong_value
 from alf.errors import ConfigError, DivergedError, EnvError, contain
-
-_WRONG_VALUE = "ALF: a value of an unroll is wrong"
 
 
 class EnvUnroller:
@@ -114,7 +113,7 @@ class EnvUnroller:
             return function(tf.constant(env_index, tf.int32), *args)
         except tf.errors.OpError as error:
             cause = self._errors.get(env_index)
-            if cause is None and _WRONG_VALUE in error.message:
+            if cause is None and WRONG_VALUE in error.message:
                 cause = self._find_wrong_value(env_index)
             if cause is None:
                 raise
@@ -198,44 +197,15 @@ class EnvUnroller:
             env_info=self._name_env_info(env_info),
         )
         # Every queue needs the reward, so that nothing is enqueued before the check.
-        return last, unroll._replace(reward=self._check_values(unroll))
-
-    def _check_values(self, unroll):
-        """Returns the reward of an unroll; fails in the graph unless all its values can be learned from.
-
-        Rewards, observations and actions must be finite, discounts in [0, 1], step types 0, 1 or 2. `run`
-        finds the wrong value.
-        """
-        floats = [unroll.reward, *tf.nest.flatten((unroll.observation, unroll.action))]
-        are_fine = [tf.reduce_all(tf.math.is_finite(x)) for x in floats if x.dtype.is_floating]
-        for x, limits in ((unroll.discount, (0.0, 1.0)), (unroll.step_type, (FIRST, LAST))):
-            are_fine.append(tf.reduce_all(tf.equal(x, tf.clip_by_value(x, *limits))))  # NaN is never equal
-        # Not `tf.Assert`, which wraps this in a `tf.cond` that costs 40 us. So would a branch into Python.
-        fine = tf.raw_ops.Assert(condition=tf.reduce_all(are_fine), data=[tf.constant(_WRONG_VALUE)])
-        # The executor runs operations that do not depend on each other in any order.
-        with tf.control_dependencies([fine]):
-            return tf.identity(unroll.reward)
+        return last, unroll._replace(reward=check_values(unroll))
 
     def _find_wrong_value(self, env_index):
-        """Makes the error for a failure of `_check_values`, from the steps of the unroll."""
-        name = name_env(env_index, self._envs[env_index])
-        for row, (packed, *floats) in enumerate(self._recent[env_index]):
-            step_type, discount, *rewards = packed[: self._num_signals - self._has_owner]
-            reward = np.reshape(np.stack(rewards, axis=-1), (-1, *self._specs.reward.shape))
-            checks = [
-                ("step_type", step_type, np.isin(step_type, (FIRST, MID, LAST))),
-                ("discount", discount, (discount >= 0) & (discount <= 1)),
-                *(
-                    (leaf, x, np.isfinite(x))
-                    for leaf, x in (("reward", reward), *zip(self._floats.values(), floats))
-                ),
-            ]
-            for leaf, x, is_fine in checks:
-                for column, *place in np.argwhere(~is_fine).tolist():
-                    return EnvError(
-                        f"{name} returned {x[(column, *place)]:g} in {leaf}{place or ''} of sub-environment "
-                        f"{column}, in row {row} of an unroll of rows 0 to {self._unroll_length}"
-                    )
+        """Makes the error for a failure of `check_values`."""
+        name, num_signals = name_env(env_index, self._envs[env_index]), self._num_signals - self._has_owner
+        steps = [(packed[:num_signals], *floats) for packed, *floats in self._recent[env_index]]
+        found = find_wrong_value(steps, self._specs.reward.shape, self._floats.values())
+        if found is not None:
+            return EnvError(f"{name} returned {found}")
         if self._overwrites:
             return EnvError(f"{name}: an action that was taken, by its taken_action(), is not finite")
         return DivergedError(
