@@ -32,11 +32,12 @@ def test_there_are_examples():
     assert set(QUICK) < set(ALL)
 
 
-def check_trains_and_continues(path, root_dir, monkeypatch, goes_on=True):
+def check_trains_and_continues(path, root_dir, monkeypatch, caplog, goes_on=True):
     """Without `goes_on`, the run that continues has the weights, but does not train."""
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
     changes = [change for word, shorter in SHORTER.items() if word in path.read_text() for change in shorter]
     trainer = build(path, root_dir, [*changes, "StopCriteria.num_iterations = 2"])
+    assert "nothing reads" not in caplog.text
     assert trainer.counters["iterations"] == 0
     assert trainer.train() == (True, "num_iterations=2 reached")
     assert trainer.counters["iterations"] == 2
@@ -56,5 +57,5 @@ def check_trains_and_continues(path, root_dir, monkeypatch, goes_on=True):
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_example_trains_and_continues(name, tmp_path, monkeypatch):
-    check_trains_and_continues(ALL[name], tmp_path, monkeypatch, goes_on=name == "impala_cartpole")
+def test_example_trains_and_continues(name, tmp_path, monkeypatch, caplog):
+    check_trains_and_continues(ALL[name], tmp_path, monkeypatch, caplog, goes_on=name == "impala_cartpole")

@@ -49,6 +49,15 @@ def find_gin_file(path):
     return found
 
 
+def read_own_text(path):
+    """Returns the text of a gin file if a user has written it; "" for ALF's examples and files of runs."""
+    is_example = os.path.dirname(os.path.realpath(path)) == os.path.realpath(find_examples())
+    if is_example or os.path.basename(path) == CONFIG_FILE:
+        return ""
+    with open(path, encoding="utf-8-sig") as file:
+        return file.read()
+
+
 def look_beside_includes():
     """Makes gin look for included files also beside the file that includes them. May be called again."""
     registry.read_files_with(_open, _can_find)

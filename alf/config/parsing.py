@@ -9,10 +9,17 @@ import tokenize
 from collections.abc import Sequence
 
 import gin
+from absl import logging
 
 from alf.config import registry
 from alf.config.comparison import parse_settings
-from alf.config.gin_files import CONFIG_FILE, collect_used_macros, find_gin_file, look_beside_includes
+from alf.config.gin_files import (
+    CONFIG_FILE,
+    collect_used_macros,
+    find_gin_file,
+    look_beside_includes,
+    read_own_text,
+)
 from alf.config.hints import (
     check_bindings,
     explain,
@@ -22,12 +29,23 @@ from alf.config.hints import (
     find_used_macros,
 )
 from alf.config.imports import is_installed, read_import_paths
-from alf.config.registry import name_binding
+from alf.config.registry import complete, name_binding
 from alf.config.renames import renew_text
+from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, SyntaxError, ValueError, tokenize.TokenError
 _WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"  # in errors of gin, Python and Keras
+_INCLUDED = "gin.included_bindings.names"
+
+
+@configurable("gin", role=Role.EXECUTION)
+def included_bindings(names: Sequence[str] = ()) -> None:
+    """Holds the full names of the bindings that the user has not written: nothing needs to read these.
+
+    It is never called. The names are in gin's configuration so that they are also in the file of a study,
+    which other processes read.
+    """
 
 
 def parse_config(
@@ -59,17 +77,39 @@ def parse_config(
         # Also those that an earlier call has read: this one may replace the bindings that used them.
         used_macros |= find_used_macros()
         for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
-            as_param = params_name if name == "--gin_param" else ""
+            as_param, bound = params_name if name == "--gin_param" else "", registry.list_names()
             try:
                 _parse(parse, source)
             except _PARSE_ERRORS as error:
                 if _is_of_module(error):
                     raise
                 raise ConfigError(f"{name}: {explain(error, as_param)}") from None
+            own_text = read_own_text(source) if parse is _parse_file else "\n".join(gin_params)
+            _mark_included(registry.read_names(own_text), bound)
     # A later binding may have taken the place of the one that used a macro. That is no mistake, so these go
     # before `check_bindings` looks for macros that nothing uses.
     _drop_macros(used_macros)
     check_bindings()
+
+
+def _mark_included(written, bound):
+    """Adds what a source has bound, but does not say itself, to `included_bindings`; removes what it says.
+
+    Args:
+        written: set of the full names in the text of the source.
+        bound: set of the full names that were bound before it.
+    """
+    marked = _list_included()
+    # The file of a study says everything itself, and which of it came with included files.
+    kept = marked if _INCLUDED in written else marked - written
+    included = kept | (registry.list_names() - bound - written)
+    if included != marked:
+        gin.bind_parameter(_INCLUDED, tuple(sorted(included)))
+
+
+def _list_included():
+    """Returns the full names of the bindings that came with included files, a set."""
+    return set(registry.list_bindings().get(("", "gin.included_bindings"), {}).get("names", ()))
 
 
 def _parse_file(path):
@@ -163,13 +203,16 @@ def take_bindings(module, only_read=False):
 def check_dead_bindings(bindings=None):
     """Raises ConfigError if nothing has read a binding. Call it once everything is built.
 
+    Bindings of included files and of ALF's examples only cause a warning: other bindings may have replaced
+    the parts that read them.
+
     Args:
         bindings: list of texts "NAME=VALUE" to check; None checks gin's whole configuration.
     """
     # Compares gin's own texts, which both have the same short names.
     bound = parse_settings(gin.config_str())
     # Names without a dot are macros.
-    dead = {name for name in bound if "." in name.rpartition("/")[2]}
+    dead = {x for x in bound if "." in x.rpartition("/")[2] and complete(x) != _INCLUDED}
     for name in parse_settings(gin.operative_config_str()):
         # A call in the scope a/b reads the binding of a/b, else of a, else without a scope.
         *scopes, parameter = name.split("/")
@@ -179,7 +222,11 @@ def check_dead_bindings(bindings=None):
         asked = parse_settings("\n".join(bindings))
         # Gin may write a longer or a shorter name than the user did.
         dead = {name for name in dead if any(_may_be_same(name, other) for other in asked)}
-    if dead:
+    included = {name for name in dead if complete(name) in _list_included()}
+    if included:
+        names = ", ".join(sorted(included))
+        logging.warning("nothing reads %s of the included file or example: other parts are chosen", names)
+    if dead := dead - included:
         raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
 
 

@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -114,6 +115,19 @@ def list_bindings() -> Bindings:
 def list_read_bindings() -> Bindings:
     """Returns the bindings that calls have read so far, with the defaults of these calls."""
     return dict(gin.config._OPERATIVE_CONFIG)
+
+
+def list_names() -> set[str]:
+    """Returns the names of all bindings, without macros, with their scopes and full selectors."""
+    bound = [key for key in list_bindings().items() if key[0][1] != "gin.macro"]
+    return {f"{scope}{'/' * bool(scope)}{x}.{name}" for (scope, x), values in bound for name in values}
+
+
+def read_names(text: str) -> set[str]:
+    """Returns the names of the bindings in the text of a gin file, without the files that it includes."""
+    values = types.SimpleNamespace(configurable_reference=lambda *_: None, macro=lambda _: None)
+    bindings = [x for x in gin.config.config_parser.ConfigParser(text, values) if hasattr(x, "arg_name")]
+    return {complete("/".join(filter(None, (x.scope, f"{x.selector}.{x.arg_name}")))) for x in bindings}
 
 
 def remove_bindings(*keys: tuple[str, str]) -> None:
