@@ -124,7 +124,10 @@ def bin_dir(wheel, tmp_path_factory):
 
 def expected_files():
     """What is part of ALF: its modules, and the examples without the templates for clusters."""
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "alf").rglob("*.py")} | {"alf/py.typed"}
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "alf").rglob("*.py")} | {
+        "alf/py.typed",
+        "alf/config/translations.json",
+    }
     examples = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".gin", ".py")}
     return modules, examples
 

@@ -13,6 +13,7 @@ from absl import app, flags, logging
 
 from alf.bin.flags import define_help, join_optional_texts
 from alf.bin.signals import raise_interrupts
+from alf.config.hints import translate
 from alf.config.parsing import first_line
 from alf.core.startup import start_tensorflow
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
@@ -112,7 +113,9 @@ def _explain(text):
         if found:
             name = wrong.removeprefix("flag --").partition("=")[0]
             return f"{wrong}: {rule.format(name=name)}"
-    return text
+    unknown = re.match(r"Unknown command line flag '(\w+)'", text)
+    known = translate(unknown[1]) if unknown else ""
+    return f"{unknown[0]}{known}; settings are flags --gin_param='NAME = VALUE'" if known else text
 
 
 @contextlib.contextmanager

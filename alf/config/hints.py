@@ -10,7 +10,7 @@ import gin
 
 from alf.config import registry
 from alf.config.registry import name_binding, shorten
-from alf.config.renames import renew_text
+from alf.config.renames import find_translations, renew_text
 from alf.config.settings import check_kind, find_setting, settings_of
 from alf.errors import ConfigError
 
@@ -36,11 +36,11 @@ def explain(error, as_param=""):
     unquoted = re.search(r"malformed node or string.*(Failed to parse token '-?(\w+)'.*)", text)
     if unquoted:
         return f"{unquoted[1]}: {_quote(statement, unquoted[2], as_param)}"
-    for pattern, make_lines in _WRONG_NAMES.items():
+    for pattern, explain_name in _WRONG_NAMES.items():
         found = re.search(pattern, text)
         if found:
-            lines = make_lines(statement, *found.groups())
-            return f"{text}{_offer(lines) or '; alf-train --list_settings prints all settings'}"
+            end = explain_name(statement, *found.groups())
+            return f"{text}{end or '; alf-train --list_settings prints all settings'}"
     return text if statement in text else f"{text}: {statement}"
 
 
@@ -61,6 +61,32 @@ def _offer(lines):
     return f"; did you mean {' or '.join(lines)} ?" if lines else ""
 
 
+def translate(name, near=""):
+    """Returns the end of a message: what a name of another library or an older version is called here.
+
+    Args:
+        name: text, a parameter or a class, or both with a dot.
+        near: text. If it names classes of some settings, only these are meant; else, if gin's configuration
+            does, only those.
+
+    Returns:
+        a text such as "; gamma (RLlib) is called PPOAlgorithm.discount here", or "" if the name is unknown.
+    """
+    if not (found := find_translations(name)):
+        return ""
+    for context in (near, gin.config_str()):
+        words = set(re.findall(r"\w+", context))
+        found = [x for x in found if x.setting and x.setting.split(".")[-2] in words] or found
+    settings = dict.fromkeys(x.setting for x in found if x.setting)
+    found = [x for x in found if bool(x.setting) == bool(settings)]
+    libraries = ", ".join(dict.fromkeys(x.library for x in found))
+    text = " or ".join(dict.fromkeys(x.text for x in found))
+    if not settings:
+        return f"; {name} ({libraries}): {text}"
+    difference = f" ({text})" if text and all(x.text == text for x in found) else ""
+    return f"; {name} ({libraries}) is called {' or '.join(settings)} here{difference}"
+
+
 def _quote(statement, token, as_param):
     """Explains the word `token`, which is not a value, in a statement."""
     if token.lower() in _LITERALS:
@@ -76,6 +102,9 @@ def _quote(statement, token, as_param):
         return f"a class or a function needs an @: write {f'{as_param}={line!r}' if as_param else line}"
     if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
         return f'a text needs quotation marks: write "{token}"'
+    setting = find_setting(name)
+    if setting is not None and not setting.kind.accepts(value) and (known := translate(value)):
+        return known.removeprefix("; ")
     line = f'{name} = "{value}"'
     if not as_param:
         return f"a text needs quotation marks: write {line}"
@@ -86,6 +115,17 @@ def _find_own(name):
     """Returns the selectors of ALF's and the user's configurables that match a name."""
     own = registry.find_own()
     return [x for x in registry.find_matching(name) if x in own] if re.fullmatch(r"[\w.]+", name) else []
+
+
+def _explain_configurable(statement, name):
+    """Returns what an unknown configurable may mean: one of another library, or similar names."""
+    bound = re.match(rf"(?:[\w./]*/)?{re.escape(name)}\.(\w+)\s*=", statement)
+    parameter = bound[1] if bound else ""
+    near = " ".join(x.text for x in find_translations(name))
+    known = (
+        translate(f"{name}.{parameter}") or ("@" in near and translate(parameter, near)) or translate(name)
+    )
+    return known or _offer(_replace_configurable(statement, name)) or translate(parameter)
 
 
 def _replace_configurable(statement, name):
@@ -100,27 +140,33 @@ def _replace_configurable(statement, name):
     return [re.sub(pattern, x, statement, count=1) for word in close for x in names[word]]
 
 
-def _replace_parameter(statement, name, parameter):
-    """Returns the statement with similar parameters, or with other owners that have the parameter."""
+def _explain_parameter(statement, name, parameter):
+    """Returns what an unknown parameter may mean: its new name, a similar one, or one of another class."""
     (selector, *_) = registry.find_matching(name)
     if (renamed := renew_text(statement)) != statement:  # the setting had this name in older versions
-        return [renamed]
-    close = _find_close(parameter, settings_of(selector))
-    if close:
-        return [re.sub(rf"\b{parameter}(?=\s*=)", x, statement, count=1) for x in close]
-    return [f"{shorten(x)}.{parameter} ={statement.partition('=')[2]}" for x in _find_owners(parameter)]
+        return _offer([renamed])
+    known = translate(parameter, near=shorten(selector))
+    is_exact = f" {shorten(selector)}." in known  # rather than a similar name
+    if close := (_find_short if is_exact else _find_close)(parameter, settings_of(selector)):
+        return _offer(re.sub(rf"\b{parameter}(?=\s*=)", x, statement, count=1) for x in close)
+    owners = [] if is_exact else [f"{shorten(x)}.{parameter}" for x in _find_owners(parameter)]
+    return known + _offer(f"{x} ={statement.partition('=')[2]}" for x in owners if x not in known)
 
 
-def _replace_ambiguous(statement, name):
+def _explain_ambiguous(statement, name):
     """Returns the statement with the full names in ALF in place of an ambiguous `name`."""
     own = [x for x in registry.find_matching(name) if x.startswith("alf.")]
-    return [re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w(]*\()", x, statement, count=1) for x in own]
+    return _offer(re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w(]*\()", x, statement, count=1) for x in own)
+
+
+def _find_short(name, names):
+    """Returns the `names` with the initials `name` ("learning_rate" for "lr")."""
+    return [x for x in names if "".join(word[:1] for word in x.split("_")) == name]
 
 
 def _find_close(name, names):
-    """Returns the `names` with the initials `name` ("learning_rate" for "lr"), else the similar ones."""
-    short = [x for x in names if "".join(word[:1] for word in x.split("_")) == name]
-    return short or difflib.get_close_matches(name, names, n=_MAX_HINTS)
+    """Returns the `names` with the initials `name`, else the similar ones."""
+    return _find_short(name, names) or difflib.get_close_matches(name, names, n=_MAX_HINTS)
 
 
 def _find_owners(parameter):
@@ -132,15 +178,17 @@ def _find_owners(parameter):
 
 
 _WRONG_NAMES = {  # from a pattern of gin's text to a function of the statement and the groups
-    r"No configurable matching '([\w.]+)'": _replace_configurable,
-    r"No configurable matching reference '@(?:\w+/)*([\w.]+)": _replace_configurable,
-    r"Configurable '([\w.]+)' doesn't have a parameter named '(\w+)'": _replace_parameter,
-    r"Ambiguous selector '([\w.]+)'": _replace_ambiguous,
+    r"No configurable matching '([\w.]+)'": _explain_configurable,
+    r"No configurable matching reference '@(?:\w+/)*([\w.]+)": _explain_configurable,
+    r"Configurable '([\w.]+)' doesn't have a parameter named '(\w+)'": _explain_parameter,
+    r"Ambiguous selector '([\w.]+)'": _explain_ambiguous,
 }
 
 
 def suggest_settings(name):
-    """Returns the end of a message about an unknown setting: similar names, or where all are listed."""
+    """Returns the end of a message about an unknown setting: what it may mean, or where all are listed."""
+    if known := translate(name) or translate(name.rpartition(".")[2]):
+        return known
     names = {}
     for selector in registry.find_own():
         short = shorten(selector)
@@ -172,7 +220,7 @@ def explain_call(error):
             if parameter not in (settings := settings_of(owner)):
                 close = _find_close(parameter, settings)
                 lines += [_write(scope, owner, x, repr(values[parameter])) for x in close]
-    return _offer(lines)
+    return _offer(lines) or translate(parameter)
 
 
 def _write(scope, selector, parameter, value):
@@ -193,10 +241,17 @@ def check_bindings():
                 _check_parentheses(scope, selector, parameter, value, setting.kind)
                 # A reference has no value yet: the call that uses it checks it.
                 if not any(gin.config.iterate_references({"": value})):
-                    check_kind(name_binding(scope, selector, parameter), value, setting.kind)
+                    _check_value(name_binding(scope, selector, parameter), value, setting.kind)
     # After everything else: a wrong line above may be the reason why nothing uses a macro.
     for macro in sorted(find_unused_macros()):
         _raise_unused(macro, bound[macro, "gin.macro"]["value"])
+
+
+def _check_value(name, value, kind):
+    try:
+        check_kind(name, value, kind)
+    except ConfigError as error:
+        raise ConfigError(f"{error}{translate(value) if isinstance(value, str) else ''}") from None
 
 
 def _check_parentheses(scope, selector, parameter, value, kind):
@@ -231,9 +286,13 @@ def find_unused_macros():
 def _raise_unused(macro, value):
     """Raises ConfigError for an unused macro, which most often is a setting without its owner."""
     parameter = macro.rpartition("/")[2]
+<<<<<<< HEAD
     # A macro and a setting look alike: `num_envs = 4` without the owner in front defines a macro.
+=======
+    known = translate(parameter)
     names = {name for selector in registry.find_own() for name in settings_of(selector)}
-    close = difflib.get_close_matches(parameter, names, n=1)
-    lines = [_write("", x, name, repr(value)) for name in close for x in _find_owners(name)]
-    hint = _offer(lines) or "; the name of a setting has a dot, see alf-train --list_settings"
+    close = difflib.get_close_matches(parameter, names, n=1, cutoff=1.0 if known else 0.6)
+    names = [name_binding("", x, name) for name in close for x in _find_owners(name)]
+    lines = [f"{name} = {value!r}" for name in names if name not in known]
+    hint = known + _offer(lines) or "; the name of a setting has a dot, see alf-train --list_settings"
     raise ConfigError(f"{macro} = {value!r} is a macro, which nothing uses{hint}")

@@ -234,7 +234,9 @@ def _check_content(path, archive, place, row_spec, priority=None):
         raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
     # Not `info`, which is the policy's own: the logits of masked actions may be infinite. And not `env_info`,
     # in which NaN may say that an environment has no number for a key.
-    checked = {name: x.dtype for name, x in table.variables.items() if not name.startswith(("info", "env_info"))}
+    checked = {
+        name: x.dtype for name, x in table.variables.items() if not name.startswith(("info", "env_info"))
+    }
     for name, dtype in checked.items():
         wrong = _find_wrong_value(archive, name, dtype, limits.get(name))
         if wrong is not None:

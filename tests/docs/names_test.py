@@ -8,6 +8,7 @@ import pytest
 from alf.config import registry
 from alf.config.listing import list_settings
 from alf.config.registry import find_all, shorten
+from alf.config.renames import read_tables
 from tests.docs.blocks import PAGES, ROOT
 
 registry.import_settings()
@@ -119,19 +120,24 @@ def test_rllib_defaults_are_those_of_the_installed_one():
     if not ray.__version__.startswith("2.60."):
         pytest.skip(f"the page is about Ray 2.60, and this is {ray.__version__}")
     folder = ROOT.__class__(ray.__file__).parent / "rllib" / "algorithms"
-    sources = [folder / "algorithm_config.py", folder / "impala" / "impala.py"]
-    if not all(path.exists() for path in sources):
+    if not folder.exists():
         pytest.skip("this Ray has no RLlib")
-    theirs = {}
-    for path in sources:  # the second overrides the first
-        for name, value in re.findall(r"^        self\.(\w+) = ([^\s(#]+)", path.read_text(), re.MULTILINE):
-            if value != name:
-                theirs[name] = value.strip("\"'")
+    (page,) = (page for page in read_tables() if page["page"] == "rllib")
     wrong = []
-    for names, shown, *_ in read_rows("docs/migration/rllib.md"):
-        for name, value in zip(find_code(names), shown.split(", ")):
-            if value != "-" and theirs.get(name) != value:
-                wrong.append((name, value, theirs.get(name)))
+    for table in page["tables"][1:]:
+        algorithm = {"PPO and APPO": "ppo", "SAC": "sac", "DQN": "dqn"}.get(table["heading"], "impala")
+        theirs = {}
+        for path in folder / "algorithm_config.py", folder / algorithm / f"{algorithm}.py":
+            # The second overrides the first.
+            for name, value in re.findall(
+                r"^        self\.(\w+) = ([^\s(#]+)", path.read_text(), re.MULTILINE
+            ):
+                if value != name:
+                    theirs[name] = value.strip("\"'")
+        for names, shown, *_ in table["rows"]:
+            for name, value in zip(find_code(names), shown.split(", ")):
+                if value != "-" and "[" not in name and theirs.get(name) != value:
+                    wrong.append((table["heading"], name, value, theirs.get(name)))
     assert not wrong
 
 
