@@ -96,7 +96,7 @@ benchmark: $(STAMP)  ## measure the throughput on CartPole; ARGS=...
 docs: $(ALL_STAMP)  ## build the site of docs/ in build/site; a broken link is an error; ARGS=...
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict $(ARGS)
 
-docs-settings: $(STAMP)  ## write docs/settings.md from the docstrings
+docs-settings: $(STAMP)  ## write docs/settings.md and the tables of docs/migration
 	$(RUN) docs/make_settings.py
 
 clean:  ## remove .venv, caches and build outputs; runs/ stays

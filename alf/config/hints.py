@@ -286,9 +286,7 @@ def find_unused_macros():
 def _raise_unused(macro, value):
     """Raises ConfigError for an unused macro, which most often is a setting without its owner."""
     parameter = macro.rpartition("/")[2]
-<<<<<<< HEAD
     # A macro and a setting look alike: `num_envs = 4` without the owner in front defines a macro.
-=======
     known = translate(parameter)
     names = {name for selector in registry.find_own() for name in settings_of(selector)}
     close = difflib.get_close_matches(parameter, names, n=1, cutoff=1.0 if known else 0.6)

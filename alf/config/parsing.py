@@ -72,11 +72,12 @@ def parse_config(
     # anyway.
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
     # Bindings come last, because they override files.
+    bindings = gin_params if isinstance(gin_params, str) else "\n".join(gin_params)
     sources = [(f"--gin_file={path}", _parse_file, path) for path in found]
     with collect_used_macros() as used_macros:
         # Also those that an earlier call has read: this one may replace the bindings that used them.
         used_macros |= find_used_macros()
-        for name, parse, source in [*sources, (params_name, gin.parse_config, gin_params)]:
+        for name, parse, source in [*sources, (params_name, gin.parse_config, bindings)]:
             as_param, bound = params_name if name == "--gin_param" else "", registry.list_names()
             try:
                 _parse(parse, source)
@@ -84,7 +85,7 @@ def parse_config(
                 if _is_of_module(error):
                     raise
                 raise ConfigError(f"{name}: {explain(error, as_param)}") from None
-            own_text = read_own_text(source) if parse is _parse_file else "\n".join(gin_params)
+            own_text = read_own_text(source) if parse is _parse_file else bindings
             _mark_included(registry.read_names(own_text), bound)
     # A later binding may have taken the place of the one that used a macro. That is no mistake, so these go
     # before `check_bindings` looks for macros that nothing uses.

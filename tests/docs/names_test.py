@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What the pages name is there: files, settings, the defaults of ALF in the tables of docs/migration."""
+"""What the pages name is there: files, settings, the defaults of RLlib in its page of docs/migration."""
 
 import re
 
@@ -75,43 +75,11 @@ def test_settings_exist(page, configurables, classes, defaults):
     assert not wrong
 
 
-def read_rows(page):
-    """Lists the cells of the rows of tables with five columns: theirs, default, ours, default, difference."""
-    rows = [
-        [cell.strip() for cell in line.strip().strip("|").split("|")]
-        for line in TEXTS[page].splitlines()
-        if line.startswith("|")
-    ]
-    return [
-        row
-        for row in rows
-        if len(row) in (4, 5) and not row[0].startswith(("---", "flag", "key", "there", "arg"))
-    ]
-
-
 @pytest.mark.parametrize("page", MIGRATIONS)
-def test_migration_tables_have_our_names_and_defaults(page, defaults):
-    rows = [row for row in read_rows(page) if row[2] != "-"]
-    assert len(rows) > 20
-    wrong = []
-    for _, _, ours, default, *_ in rows:
-        (name,) = find_code(ours)
-        real = defaults.get(name, "there is no such setting")
-        shown = default.strip("`") if default != "-" else "no default"
-        if shown != real:
-            wrong.append((name, shown, real))
-    assert not wrong
-
-
-@pytest.mark.parametrize("page", MIGRATIONS)
-def test_migration_differences_name_settings(page, defaults):
-    wrong = []
-    for code in find_code("\n".join(row[4] for row in read_rows(page) if len(row) == 5)):
-        name = code.partition(" = ")[0]
-        is_setting = re.fullmatch(r"(?:alf\.\w+\.|alf\.)?[A-Za-z]\w*\.[a-z_]+", name)
-        if is_setting and f"alf.environments.{name}" not in defaults and name not in defaults:
-            wrong.append(code)
-    assert not wrong
+def test_tables_of_migration_pages_are_made_of_data(page):
+    """tests/config/translations_test.py checks the data, and tests/bin/settings_page_test.py the tables."""
+    tables = {f"docs/migration/{x['page']}.md": x["tables"] for x in read_tables()}
+    assert len(re.findall(r"^\| ---", TEXTS[page], re.MULTILINE)) == len(tables.get(page, []))
 
 
 def test_rllib_defaults_are_those_of_the_installed_one():
