@@ -89,7 +89,7 @@ HINTS = {
     ("PPOAlgorithm.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("PPO.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("TD3.gamma = 0.9",): "; TD3 (Stable-Baselines3): no counterpart",
-    ("Mine.gamma = 0.9",): f"; {OF_GAMMA} {ANY_DISCOUNT} here",
+    ("Qqq.gamma = 0.9",): f"; {OF_GAMMA} {ANY_DISCOUNT} here",
     ("num_sgd_iter = 10",): "; num_sgd_iter (RLlib) is called UnrollTraining.num_epochs here",
     ("ppo_clip_ratio = 0.1",): "; ppo_clip_ratio (Sample Factory) is called PPOAlgorithm.clip_range here "
     "(the same interval, [1 / (1 + c), 1 + c])",
