@@ -22,6 +22,8 @@ import tensorflow as tf
 from alf.core.annotations import Array
 
 FIRST, MID, LAST = 0, 1, 2
+# The smallest and the largest value of fields of an `Experience`, wherever it comes from.
+LIMITS = {"step_type": (FIRST, LAST), "discount": (0, 1)}
 
 # The keys of the observation if several policies act: the environment's observation, and the index of the
 # policy that acts in a row.

@@ -94,7 +94,7 @@ def parse_config(
 
 
 def _mark_included(written, bound):
-    """Adds what a source has bound, but does not say itself, to `included_bindings`; removes what it says.
+    """Adds bindings of the files that a source includes to `included_bindings`; removes the source's own.
 
     Args:
         written: set of the full names in the text of the source.
@@ -223,7 +223,8 @@ def check_dead_bindings(bindings=None):
         asked = parse_settings("\n".join(bindings))
         # Gin may write a longer or a shorter name than the user did.
         dead = {name for name in dead if any(_may_be_same(name, other) for other in asked)}
-    included = {name for name in dead if complete(name) in _list_included()}
+    marked = _list_included()
+    included = {name for name in dead if complete(name) in marked}
     if included:
         names = ", ".join(sorted(included))
         logging.warning("nothing reads %s of the included file or example: other parts are chosen", names)

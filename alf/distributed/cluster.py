@@ -92,9 +92,9 @@ class RayWatch:
             raise EnvError("Ray has ended on this machine: start it again, and the run goes on")
 
     def is_alive(self):
-        """Returns whether Ray can still be called; for any thread."""
+        """Returns whether Ray can still be called, and `close` was not; for any thread."""
         with contextlib.suppress(BlockingIOError):  # nothing to read: the connection is open
-            if not self._raylet.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK):
+            if self._raylet.fileno() < 0 or not self._raylet.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK):
                 return False
         now = time.monotonic()
         if now - self._looked_at > _LOOK_SECONDS:

@@ -110,10 +110,10 @@ class RayCollectors(Collectors):
         return self._restarts.count
 
     def publish(self, weights):
+        self._watch.check()
         # Ray fetches an argument before it calls, but not a reference inside a list: a collector that has
         # these weights already never fetches them again. A new list, because the collectors' thread may send
         # the last one at this moment. Ray frees weights once no list, here or in a collector, refers to them.
-        self._watch.check()
         self._weights = [self._ray.put(weights)]
 
     def start(self, unroll_length):
@@ -184,13 +184,13 @@ class RayCollectors(Collectors):
 
     def close(self):
         actors, self._actors = self._actors, []
-        if not self._watch.is_alive():  # A call of Ray would end this process.
-            return
-        # Killed and not called: an actor that hangs would never come to the call.
-        for actor in actors:
-            self._ray.kill(actor)
-        self._transfers.close()
-        self._reservation.close()
+        if self._watch.is_alive():  # Otherwise a call of Ray would end this process.
+            # Killed and not called: an actor that hangs would never come to the call.
+            for actor in actors:
+                self._ray.kill(actor)
+            self._transfers.close()
+            self._reservation.close()
+        self._watch.close()
 
     def _start_actor(self, index):
         first_env = self._first_env_index + index * self._envs_of_each

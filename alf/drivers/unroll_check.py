@@ -4,7 +4,7 @@
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import FIRST, LAST, MID
+from alf.data_structures import LIMITS
 
 WRONG_VALUE = "ALF: a value of an unroll is wrong"  # in the message of TensorFlow's error
 
@@ -17,7 +17,8 @@ def check_values(unroll):
     """
     floats = [unroll.reward, *tf.nest.flatten((unroll.observation, unroll.action))]
     are_fine = [tf.reduce_all(tf.math.is_finite(x)) for x in floats if x.dtype.is_floating]
-    for x, limits in ((unroll.discount, (0.0, 1.0)), (unroll.step_type, (FIRST, LAST))):
+    for name, limits in LIMITS.items():
+        x = getattr(unroll, name)
         are_fine.append(tf.reduce_all(tf.equal(x, tf.clip_by_value(x, *limits))))  # NaN is never equal
     # Not `tf.Assert`, which wraps this in a `tf.cond` that costs 40 us. So would a branch into Python.
     fine = tf.raw_ops.Assert(condition=tf.reduce_all(are_fine), data=[tf.constant(WRONG_VALUE)])
@@ -40,14 +41,10 @@ def find_wrong_value(steps, reward_shape, names):
     """
     for row, ((step_type, discount, *rewards), *floats) in enumerate(steps):
         reward = np.reshape(np.stack(rewards, axis=-1), (-1, *reward_shape))
-        checks = [
-            ("step_type", step_type, np.isin(step_type, (FIRST, MID, LAST))),
-            ("discount", discount, (discount >= 0) & (discount <= 1)),
-            ("reward", reward, np.isfinite(reward)),
-            *((name, x, np.isfinite(x)) for name, x in zip(names, floats, strict=True)),
-        ]
-        for name, x, is_fine in checks:
-            for place in np.argwhere(~is_fine):
+        named = [("step_type", step_type), ("discount", discount), ("reward", reward)]
+        for name, x in [*named, *zip(names, floats, strict=True)]:
+            low, high = LIMITS.get(name, (-np.inf, np.inf))
+            for place in np.argwhere(~(np.isfinite(x) & (x >= low) & (x <= high))):
                 column, *inner = place.tolist()
                 return (
                     f"{x[tuple(place)]:g} in {name}{inner or ''} of sub-environment {column}, in row {row} "

@@ -251,11 +251,7 @@ class EnvUnroller:
             try:
                 if unroller._closed:
                     raise RuntimeError("the driver was interrupted")
-                outputs = method(unroller, env_index, *arrays)
-                if times:
-                    floats = [outputs[1 + i] for i in unroller._floats]
-                    unroller._recent[env_index].append((outputs[0], *floats))
-                return outputs
+                return method(unroller, env_index, *arrays)
             except BaseException as error:
                 # TensorFlow raises another error with this text, in the thread that called the graph. `run`
                 # finds the original here.
@@ -337,6 +333,7 @@ class EnvUnroller:
             packed[end - 1] = owner
         if info_keys:
             packed[end:] = self._get_info(env_index)
+        self._recent[env_index].append((packed, *(observation[i] for i in self._floats)))
         return [packed, *observation]
 
     def _split(self, observation):

@@ -128,10 +128,12 @@ class ReplayTraining:
             num_updates = self._credit.take()
         summary = self._train(update, self.replayer, num_updates)
         # Without an update nothing was learned from: shorter unrolls than `mini_batch_length` come together.
-        if self.needs_fresh_experience and summary:
+        if not summary:
+            return summary, ()
+        if self.needs_fresh_experience:
             self.replayer.clear()
         steps, updates = (int(now) - start for now, start in zip(update.progress, self._start))
-        if summary and steps:
+        if steps:
             summary["replay_ratio"] = updates / steps
         return summary, ()
 

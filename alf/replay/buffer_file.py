@@ -11,7 +11,7 @@ import numpy as np
 from alf.core.files import replace_file
 from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_to_json
-from alf.data_structures import FIRST, LAST
+from alf.data_structures import LIMITS
 from alf.errors import ConfigError
 from alf.replay.buffer_archive import (
     FORMAT,
@@ -217,7 +217,7 @@ def _check_content(path, archive, place, row_spec, priority=None):
     All of it is checked before anything is written, so that a bad file changes nothing.
     """
     # Float actions may lie beyond their bounds: so do those of a Gaussian policy.
-    limits = {"step_type": (FIRST, LAST), "discount": (0, 1)}
+    limits = dict(LIMITS)
     for name, spec in list_leaves({"action": row_spec.action}):
         if spec.dtype.is_integer and hasattr(spec, "minimum"):
             limits[name] = spec.minimum, spec.maximum

@@ -90,14 +90,20 @@ def read_description(root_dir):
 def check_environments(root_dir, policy):
     """Raises ConfigError if the run in `root_dir` has other environments than a `Policy` is made for."""
     try:
-        theirs, ours = read_description(root_dir), describe_run(policy)
+        theirs = read_description(root_dir)
     except ConfigError as error:
         # The file says how the run was made. Without it the run can go on: variables of other shapes are
         # still refused when the checkpoint is restored.
         logging.warning("%s: the environments are not compared with those of the run", error)
         return
-    for name in ("observation_spec", "action_spec", "reward_spec"):
-        before, now = (dict(list_leaves({name: getattr(run, name)})) for run in (theirs, ours))
+    spec = policy.time_step_spec
+    specs = {
+        "observation_spec": spec.observation,
+        "action_spec": policy.action_spec,
+        "reward_spec": spec.reward,
+    }
+    for name, ours in specs.items():
+        before, now = (dict(list_leaves({name: x})) for x in (getattr(theirs, name), ours))
         for path in {**before, **now}:
             was, is_now = (nest_to_json(leaves.get(path, ())) for leaves in (before, now))
             if was != is_now:

@@ -92,7 +92,7 @@ def main(memory_fd, lifeline_fd, *socket_fds):
             # The owner ends a connection to end this process, or has ended itself.
             with contextlib.suppress(EOFError, ConnectionError):
                 _run_commands(connections, memory_fd, *made)
-    # What is left may take long, although nothing hangs: on a busy machine, Python's own end.
+    # Python's own end follows, which may take long on a busy machine, although nothing hangs.
     with contextlib.suppress(ConnectionError):
         connections[0].sendall(CLOSED)
 
