@@ -16,7 +16,7 @@ from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
-from alf.drivers.metrics import EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
+from alf.drivers.metrics import BalancedReturn, EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError
@@ -91,7 +91,7 @@ class Driver(abc.ABC):
         specs: Any = EnvSpecs(self._envs) if self._envs else getattr(collectors, "specs", None)
         self._specs = specs
         counts = EnvironmentSteps(), NumberOfEpisodes()
-        statistics = monitoring.statistics_ctor(**_describe_rows(specs))
+        statistics = monitoring.statistics_ctor(**_describe_rows(specs, self._num_sources))
         num_rows = self._num_sources * specs.batch_size if specs else 0
         metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *metrics]
@@ -240,7 +240,7 @@ class Driver(abc.ABC):
         for metric in self._metrics:
             # Also while the log thread runs: an episode that ends meanwhile is one more figure among these.
             # Counters are not copied, because they count what this driver has stepped.
-            if isinstance(metric, EpisodeMetric) and metric.name in state["metrics"]:
+            if isinstance(metric, (EpisodeMetric, BalancedReturn)) and metric.name in state["metrics"]:
                 metric.set_state(state["metrics"][metric.name])
 
     def _wake(self):  # noqa: B027 (a driver that never waits has nothing to do)
@@ -309,13 +309,14 @@ def _to_numpy(nest):
     return tf.nest.map_structure(lambda x: x.numpy(), nest)
 
 
-def _describe_rows(specs):
+def _describe_rows(specs, num_envs):
     """Returns the arguments of `EpisodeStatistics` that describe the environments; `specs` may be None."""
     if specs is None:
-        return dict.fromkeys(("reward_shape", "info_keys", "agents", "policies"), ())
+        return {}
     agents, policies = (names if len(names) > 1 else () for names in (specs.agents, specs.policies))
     shape = tuple(specs.reward.shape)
-    return {"reward_shape": shape, "info_keys": specs.info_keys, "agents": agents, "policies": policies}
+    names = {"info_keys": specs.info_keys, "agents": agents, "policies": policies}
+    return {"reward_shape": shape, "num_envs": num_envs, "batch_size": specs.batch_size, **names}
 
 
 def _check_names(metrics):

@@ -120,8 +120,8 @@ class Monitoring:
             a tuple of "observation", "action" and "first_value": these fields are then filled, too.
         metrics: tuple or list of additional `alf.drivers.metrics.Metric`s, or of Python metrics of TF-Agents,
             which become `TFAgentsMetric`s.
-        statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=) -> `EpisodeStatistics`,
-            whose metrics the driver shows.
+        statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=, num_envs=, batch_size=) ->
+            `EpisodeStatistics`, whose metrics the driver shows.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
             experience, is a stall; None: never. At a stall the driver logs which environments step, and for

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from alf.config.kinds import Fraction, PositiveInt
+from alf.config.kinds import Fraction, NonNegativeInt, PositiveInt
 from alf.config.settings import Role, configurable
+from alf.core.annotations import Array
 from alf.data_structures import FIRST, LAST, LogRecord
 
 
@@ -100,11 +101,6 @@ class EpisodeMetric(Metric):
     def __call__(self, record: LogRecord) -> None:
         """Does nothing: `EpisodeStatistics` reads the records and appends to `values`."""
 
-    @property
-    def full(self) -> bool:
-        """Whether as many episodes have ended as the metric averages over."""
-        return len(self._values) == self._values.maxlen
-
     def result(self) -> float:
         values = tuple(self._values)  # a copy at once: the log thread may append meanwhile
         return float(self._reduce(values)) if values else float("nan")
@@ -118,6 +114,70 @@ class EpisodeMetric(Metric):
         self._values.extend(state)
 
 
+class BalancedReturn(Metric):
+    """Mean of the returns of the last n episodes of each row, so that short episodes do not count more.
+
+    A row is a sub-environment, or an agent of it. Among the last episodes of all rows together the short ones
+    prevail: they end first in the beginning of a run, and a row of short episodes ends more of them. The
+    result is NaN until each row has ended n episodes. From then on, whether an episode is among the last n of
+    its row depends on the episodes after it, not on its own length.
+
+    A row that never acts does not count if another row of its batched environment acts: agents that take no
+    part in a game have such rows. `EpisodeStatistics` fills the metric.
+
+    Args:
+        num_envs: int, batched environments.
+        batch_size: int, rows of each.
+        window: int; n is `window` divided by the number of rows, rounded up.
+    """
+
+    name = "BalancedReturn"
+
+    def __init__(self, num_envs: int, batch_size: int, window: int) -> None:
+        num_rows = num_envs * batch_size
+        num_episodes = -(-window // max(1, num_rows))
+        # The last returns of each row, the newest one at the end; NaN in place of those that lack.
+        self._returns = np.full((num_rows, num_episodes), np.nan)
+        self._acts = np.zeros(num_rows, bool)
+        self._batch_size = batch_size
+
+    def __call__(self, record: LogRecord) -> None:
+        """Does nothing: `EpisodeStatistics` reads the records and calls `note_steps` and `add`."""
+
+    def note_steps(self, rows: Array) -> None:
+        """Notes that rows have made steps, an int array of their numbers."""
+        self._acts[rows] = True
+
+    def add(self, rows: Array, returns: Array) -> None:
+        """Adds episodes in the order in which they ended: their rows, int [E], and returns, float [E]."""
+        self.note_steps(rows)
+        for row, value in zip(rows.tolist(), returns.tolist(), strict=True):
+            last = self._returns[row]
+            last[:-1] = last[1:]
+            last[-1] = value
+
+    def result(self) -> float:
+        acts = self._acts.copy()  # at once: the log thread may change it meanwhile
+        # Each batched environment must have begun: before its first step none of its rows acts.
+        if not acts.any() or not acts.reshape(-1, self._batch_size).any(axis=1).all():
+            return float("nan")
+        return float(self._returns[acts].mean())
+
+    def get_state(self) -> Any:
+        """Returns a list with the returns of each row; None for a row that has not acted."""
+        pairs = zip(self._returns, self._acts, strict=True)
+        return [row[~np.isnan(row)].tolist() if acts else None for row, acts in pairs]
+
+    def set_state(self, state: Any) -> None:
+        self._returns[:], self._acts[:] = np.nan, False
+        # The number of rows may have changed: rows that are new begin without episodes.
+        for i, values in enumerate(state[: len(self._returns)]):
+            if values is not None:
+                self._acts[i] = True
+                kept = values[-self._returns.shape[1] :]
+                self._returns[i, self._returns.shape[1] - len(kept) :] = kept
+
+
 @configurable("alf.drivers", role=Role.MEASUREMENT)
 class EpisodeStatistics:
     """Computes figures of each episode, in one pass over each `LogRecord`. A driver calls it as an observer.
@@ -125,7 +185,8 @@ class EpisodeStatistics:
     Args:
         reward_shape: tuple, () or (R,).
         info_keys: tuple of texts, the K keys of `LogRecord.env_info`.
-        window: int, the number of last episodes that metrics average over.
+        window: int, the number of last episodes that metrics average over. It is at least the number of rows,
+            num_envs * batch_size.
         discount: number in [0, 1], the discount of the discounted return.
         first_value: whether to show the value that the policy predicts at the first step of episodes. It
             costs a pass of the network over all steps of each unroll in which an episode begins.
@@ -133,9 +194,10 @@ class EpisodeStatistics:
             own, "agents/NAME/...".
         policies: tuple of texts, empty for one policy; `LogRecord.owner` is the policy that acts. Each policy
             has metrics of its own, "policies/NAME/...".
+        num_envs, batch_size: ints, the batched environments, and the rows of each.
 
     Attributes:
-        metrics: list of `EpisodeMetric`s.
+        metrics: list of `EpisodeMetric`s, and `BalancedReturn`.
         needs: tuple of optional fields of `LogRecord`, as in `Monitoring.observers`.
     """
 
@@ -148,6 +210,8 @@ class EpisodeStatistics:
         first_value: bool = False,
         agents: Sequence[str] = (),
         policies: Sequence[str] = (),
+        num_envs: NonNegativeInt = 1,
+        batch_size: NonNegativeInt = 1,
     ) -> None:
         self._num_rewards = reward_shape[0] if reward_shape else 1
         self._info_keys = tuple(info_keys)
@@ -162,7 +226,10 @@ class EpisodeStatistics:
         self._info = self._first_value + int(first_value)
         self._agents, self._policies = tuple(agents), tuple(policies)
         self._sums = {}  # first env id of a batched environment -> sums of its unfinished episodes, [., B]
-        self._figures = collections.defaultdict(lambda: collections.deque(maxlen=window))
+        # With fewer episodes than rows, only the rows that ended last would be seen.
+        length = max(window, num_envs * batch_size)
+        self._figures = collections.defaultdict(lambda: collections.deque(maxlen=length))
+        self._balanced = BalancedReturn(num_envs, batch_size, window)
         self.metrics = self._make_metrics(len(reward_shape) > 0)
 
     def _make_metrics(self, has_components):
@@ -174,6 +241,7 @@ class EpisodeStatistics:
             EpisodeMetric("MaxReturn", figures["return"], max),
             EpisodeMetric("AverageDiscountedReturn", figures["discounted_return"]),
             EpisodeMetric("AverageReward", figures["reward"]),
+            self._balanced,
         ]
         if has_components:
             components = range(self._num_rewards)
@@ -218,6 +286,7 @@ class EpisodeStatistics:
         # Of the last step of each column. If that ended the episode, the next row 0 is a FIRST step, and
         # these sums are dropped.
         self._sums[key] = sums.take(number[length - 1 :: length], axis=1)
+        self._balanced.note_steps(record.env_id[self._sums[key][self._length] > 0])
         (ends,) = (record.step_type.ravel() == LAST).nonzero()  # in the order of time
         if len(ends):
             row, column = np.divmod(ends, batch_size)
@@ -229,6 +298,7 @@ class EpisodeStatistics:
                 owner = record.owner[row, column]
                 labels |= {f"policies/{name}": owner == i for i, name in enumerate(self._policies)}
             sums = sums.take(number[column * length + row], axis=1)
+            self._balanced.add(record.env_id[column], sums[: self._num_rewards].sum(axis=0))
             self._keep("", sums, last)
             for label, is_of in labels.items():
                 if is_of.any():

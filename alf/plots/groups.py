@@ -10,7 +10,10 @@ from alf.config.settings import find_role
 
 _NAMES = {"Impala": "IMPALA", "Dqn": "DQN", "Sac": "SAC"}
 # From a column of `progress.csv` to the stop criterion that is its target.
-_TARGETS = {"metrics/AverageReturn": "target_return", "eval/return_mean": "target_eval_return"}
+_TARGETS = {
+    **dict.fromkeys(("metrics/AverageReturn", "metrics/BalancedReturn"), "target_return"),
+    "eval/return_mean": "target_eval_return",
+}
 _MAX_VALUE = 40  # the length to which labels shorten values
 
 

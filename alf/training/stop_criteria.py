@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from alf.config.kinds import PositiveFloat, WholeNumber
 from alf.config.settings import Role, configurable
-from alf.drivers.metrics import EpisodeMetric
+from alf.drivers.metrics import BalancedReturn
 from alf.training.run_report import format_number
 
 
@@ -30,7 +30,9 @@ class StopCriteria:
         num_iterations: train iterations, over all runs in a root_dir.
         num_env_steps: environment steps learned from, over all runs in a root_dir.
         max_seconds: seconds of training in this run.
-        target_return: average return of the last `EpisodeStatistics.window` episodes.
+        target_return: mean of the returns of the last episodes of each environment, `BalancedReturn`. With
+            one environment these are the last `EpisodeStatistics.window` episodes. With several, each one has
+            an equal number of them, at least one, so that those that end early do not decide alone.
         target_eval_return: mean return of an evaluation by `Evaluator`.
     """
 
@@ -45,14 +47,14 @@ class StopCriteria:
         num_iterations: int,
         num_env_steps: int,
         max_seconds: float,
-        average_return: EpisodeMetric,
+        balanced_return: BalancedReturn,
         eval_return: float | None = None,
     ) -> str | None:
         """Returns a text that names the criterion that is reached, or None.
 
         Args:
             num_iterations, num_env_steps, max_seconds: the fields of a `Position`.
-            average_return: `EpisodeMetric`.
+            balanced_return: `BalancedReturn`.
             eval_return: float, the mean return of the last evaluation, or None.
         """
         position = Position(num_iterations, num_env_steps, max_seconds)
@@ -62,8 +64,9 @@ class StopCriteria:
                 return f"{name}={limit} reached"
         # A few early episodes are often the short or lucky ones: their average must not end a run.
         target = self.target_return
-        if target is not None and average_return.full and average_return.result() >= target:
-            return f"target_return={target} reached: {format_number(average_return.result())}"
+        # NaN, before all environments have ended enough episodes, reaches nothing.
+        if target is not None and (value := balanced_return.result()) >= target:
+            return f"target_return={target} reached: {format_number(value)}"
         target = self.target_eval_return
         if target is not None and eval_return is not None and eval_return >= target:
             return f"target_eval_return={target} reached: {format_number(eval_return)}"

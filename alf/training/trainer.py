@@ -294,7 +294,7 @@ class Trainer:
         # Read once: another thread may set it between two reads.
         interrupted = self._interrupted
         reached = self._stopped or self._stop_criteria.reached(
-            *self.position, self.metrics["AverageReturn"], self.eval_return
+            *self.position, self.metrics["BalancedReturn"], self.eval_return
         )
         # All learner processes exchange this before each iteration, so they end together: a process that went
         # on would wait for the others for ever.

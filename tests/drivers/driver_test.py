@@ -28,7 +28,7 @@ from tests.builders import build_driver
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [
     *("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength"),
-    *("MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
+    *("MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward", "BalancedReturn"),
 ]
 
 

@@ -19,6 +19,7 @@ NAMES = [
     "MaxReturn",
     "AverageDiscountedReturn",
     "AverageReward",
+    "BalancedReturn",
 ]
 KEYS = ("speed", "deep/goal")
 
@@ -30,7 +31,7 @@ class StepByStep:
         self._window, self._discount = window, discount
         self._under_way = {}  # env id -> list of (reward, infos) of its steps, after its first value
         self.steps = 0
-        self.episodes = []  # dicts of figures, in the order in which they ended
+        self.episodes = []  # pairs of env id and dict of figures, in the order in which they ended
 
     def __call__(self, record):
         for t in range(record.step_type.shape[0]):
@@ -46,7 +47,7 @@ class StepByStep:
         self.steps += 1
         self._under_way[env_id].append((reward, infos))
         if step_type == LAST:
-            self.episodes.append(self._describe(*self._under_way.pop(env_id)))
+            self.episodes.append((env_id, self._describe(*self._under_way.pop(env_id))))
 
     def _describe(self, first_value, *steps):
         rewards = [float(np.sum(reward)) for reward, _ in steps]
@@ -69,8 +70,14 @@ class StepByStep:
     def values(self, name):
         """A figure of the last episodes that have it."""
         name = "AverageReturn" if name in ("MinReturn", "MaxReturn") else name
-        values = [figures[name] for figures in self.episodes]
+        values = [figures[name] for _, figures in self.episodes]
         return [x for x in values if not math.isnan(x)][-self._window :]
+
+    def last_returns(self, num_rows):
+        """The last returns of each environment: as many of each as fill the window together."""
+        number = math.ceil(self._window / num_rows)
+        found = [[x["AverageReturn"] for i, x in self.episodes if i == row] for row in range(num_rows)]
+        return [values[-number:] for values in found], number
 
     def result(self, name):
         values = self.values(name) or [math.nan]
@@ -143,21 +150,28 @@ def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape, with_inf
     worlds = Worlds(rng, num_envs, 4, p_end, reward_shape, with_info)
     expected = StepByStep(window, discount=0.9)
     kwargs = dict(info_keys=KEYS, first_value=True) if with_info else {}
-    statistics = EpisodeStatistics(reward_shape, window=window, discount=0.9, **kwargs)
+    rows = dict(num_envs=num_envs, batch_size=4)
+    statistics = EpisodeStatistics(reward_shape, window=window, discount=0.9, **rows, **kwargs)
     counts = EnvironmentSteps(), NumberOfEpisodes()
     for _ in range(25):
         record = worlds.record(rng.integers(num_envs), length)
         for observer in (expected, statistics, *counts):
             observer(record)
         assert [metric.result() for metric in counts] == [expected.steps, len(expected.episodes)]
-        for metric in statistics.metrics:
+        figures = [metric for metric in statistics.metrics if metric.name != "BalancedReturn"]
+        for metric in figures:
             np.testing.assert_allclose(
                 metric.result(), expected.result(metric.name), rtol=1e-6, atol=1e-6, err_msg=metric.name
             )
             np.testing.assert_allclose(
                 metric.get_state(), expected.values(metric.name), rtol=1e-6, atol=1e-6, err_msg=metric.name
             )
-            assert metric.full == (len(expected.values(metric.name)) == window)
+        (balanced,) = [metric for metric in statistics.metrics if metric not in figures]
+        last, number = expected.last_returns(num_rows=12)
+        for row, values in zip(balanced.get_state(), last, strict=True):
+            np.testing.assert_allclose(row or [], values, rtol=1e-6, atol=1e-6)
+        is_full = all(len(values) == number for values in last)
+        np.testing.assert_allclose(balanced.result(), np.mean(last) if is_full else math.nan, rtol=1e-6)
 
 
 def test_names():
@@ -173,7 +187,7 @@ def test_the_returns_of_each_agent_are_those_of_its_rows():
     """The agent of an environment is its id modulo the number of agents, whichever batch it is in."""
     worlds = Worlds(np.random.default_rng(0), 3, 6, 0.3)
     agents, window = ("a", "b", "c"), 20
-    statistics = EpisodeStatistics(window=window, agents=agents)
+    statistics = EpisodeStatistics(window=window, agents=agents, num_envs=3, batch_size=6)
     expected = {agent: StepByStep(window) for agent in agents}
     for i in range(30):
         record = worlds.record(i % 3, 4)
@@ -215,8 +229,8 @@ def test_episodes_of_a_record_are_kept_in_the_order_of_time():
         [[0, 0], [1, 5], [1, 0], [0, 1]],
         env_id=(0, 1),
     )
-    # The first environment's, which ended later.
-    assert feed(record, window=1)["AverageReturn"].result() == 2.0
+    # The first environment's ended later.
+    assert feed(record, window=1, batch_size=2)["AverageReturn"].get_state() == [5.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +267,7 @@ def test_an_episode_over_three_records_by_hand():
         (record_of([LAST, FIRST], [16, 0]), [4, 9]),
     ]
     records = [r._replace(env_info={"x": np.array(x, np.float32)[:, np.newaxis]}) for r, x in records]
-    metrics = feed(*records, info_keys=("x",), discount=0.5)
+    metrics = feed(*records, info_keys=("x",), discount=0.5, window=1)
     found = {name: metric.result() for name, metric in metrics.items()}
     assert found == {
         "AverageReturn": 31.0,
@@ -262,6 +276,7 @@ def test_an_episode_over_three_records_by_hand():
         "MaxReturn": 31.0,
         "AverageDiscountedReturn": 5.0,
         "AverageReward": 6.2,
+        "BalancedReturn": 31.0,
         "info/x": 2.0,
         "info_last/x": 4.0,
     }
@@ -306,7 +321,7 @@ def test_state_makes_a_round_trip_through_json():
     rng = np.random.default_rng(1)
     worlds = Worlds(rng, num_envs=1, batch_size=3, p_end=0.3, with_info=True)
     record = worlds.record(0, 40)
-    make = lambda: EpisodeStatistics(info_keys=KEYS)  # noqa: E731
+    make = lambda: EpisodeStatistics(info_keys=KEYS, window=9, batch_size=3)  # noqa: E731
     statistics, restored = make(), make()
     counts, restored_counts = (
         [EnvironmentSteps(), NumberOfEpisodes()],
@@ -316,13 +331,13 @@ def test_state_makes_a_round_trip_through_json():
         observer(record)
     pairs = list(zip(counts + statistics.metrics, restored_counts + restored.metrics, strict=True))
     for metric, other in pairs:
-        assert metric.get_state()
+        assert metric.get_state() and math.isfinite(metric.result())
         other.set_state(json.loads(json.dumps(metric.get_state())))
         assert other.result() == metric.result()
         assert other.get_state() == metric.get_state()
     # It goes on counting. The environments start anew, so do their episodes.
-    after = record_of([FIRST, MID, LAST], [0, 1, 5], env_id=(9,))
-    after = after._replace(env_info={key: np.ones((3, 1), np.float32) for key in KEYS})
+    after = record_of([[FIRST] * 3, [MID] * 3, [LAST] * 3], np.arange(9), env_id=(0, 1, 2))
+    after = after._replace(env_info={key: np.ones((3, 3), np.float32) for key in KEYS})
     for observer in (statistics, restored, *counts, *restored_counts):
         observer(after)
     for metric, other in pairs:
@@ -336,7 +351,93 @@ def test_a_state_of_a_longer_window_is_cut_to_the_newest():
     assert metrics["MinReturn"].result() == 2.0
 
 
-def test_full():
-    episode = record_of([FIRST, LAST], [0, 1])
-    assert not feed(episode, window=2)["AverageReturn"].full
-    assert feed(episode, episode, window=2)["AverageReturn"].full
+def play(lengths, num_steps, num_envs=1, reward=-1.0, window=100, drawn=False, **kwargs):
+    """Statistics of steps of `reward`: row b plays episodes of length `lengths[b]`, or of drawn lengths.
+
+    Length 0 is of a row that never acts.
+    """
+    rng, lengths = np.random.default_rng(0), np.array(lengths)
+    batch_size = len(lengths) // num_envs
+    statistics = EpisodeStatistics(window=window, num_envs=num_envs, batch_size=batch_size, **kwargs)
+    now, length = np.zeros(len(lengths), np.int64), rng.permutation(lengths) if drawn else lengths
+    rows = []
+    for _ in range(num_steps + 1):
+        acts = lengths > 0
+        rows.append(np.where((now == 0) | ~acts, FIRST, np.where(now == length, LAST, MID)))
+        length = np.where((now == length) & drawn, rng.permutation(lengths), length)
+        now = np.where(rows[-1] == LAST, 0, now + 1)
+    step_type = np.stack(rows).astype(np.int32)
+    for ids in np.arange(len(lengths), dtype=np.int32).reshape(num_envs, batch_size):
+        part = step_type[:, ids]
+        rewards = np.where(part == FIRST, 0.0, reward).astype(np.float32)
+        statistics(LogRecord(part, rewards, np.ones_like(rewards), ids))
+    return {metric.name: metric.result() for metric in statistics.metrics}
+
+
+@pytest.mark.parametrize("num_envs", [1, 4])
+def test_the_window_holds_an_episode_of_each_environment(num_envs):
+    """256 environments of one length: the last 100 to be logged would be the ones without a return."""
+    statistics = EpisodeStatistics(num_envs=num_envs, batch_size=256 // num_envs)
+    returns = np.where(np.arange(256) < 156, 5.0, 0.0).reshape(num_envs, -1)
+    ids = np.arange(256, dtype=np.int32).reshape(num_envs, -1)
+    for env in range(num_envs):
+        step_types = np.repeat([[FIRST], [MID], [LAST]], 256 // num_envs, axis=1)
+        statistics(record_of(step_types, [0 * returns[env], 0 * returns[env], returns[env]], ids[env]))
+    metrics = {metric.name: metric.result() for metric in statistics.metrics}
+    assert metrics["AverageReturn"] == metrics["BalancedReturn"] == 5.0 * 156 / 256
+    assert metrics["MinReturn"] == 0.0 and metrics["MaxReturn"] == 5.0
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("num_envs", [1, 8])
+def test_short_episodes_do_not_count_more(num_envs, drawn):
+    """1,024 environments with -1 a step and lengths of 1 to 200, each its own or drawn anew."""
+    lengths = np.arange(1024) % 200 + 1
+    early = play(lengths, 20, num_envs, drawn=drawn)
+    assert early["AverageReturn"] > -20 and math.isnan(early["BalancedReturn"])
+    for num_steps in (420, 1000):
+        later = play(lengths, num_steps, num_envs, drawn=drawn)
+        assert later["BalancedReturn"] == pytest.approx(-lengths.mean(), abs=6.0 if drawn else 1e-6)
+
+
+@pytest.mark.parametrize("num_rows, number", [(1, 100), (2, 50), (3, 34), (100, 1), (101, 1)])
+def test_environments_have_equal_numbers_of_episodes_in_the_window(num_rows, number):
+    """One environment has the window for itself; with several, the slowest one decides when it is full."""
+    lengths = [2] * (num_rows - 1) + [3]
+    assert math.isnan(play(lengths, 4 * number - 2)["BalancedReturn"])  # an episode and a reset: 4 steps
+    expected = (2 * (num_rows - 1) + 3) / num_rows
+    assert play(lengths, 4 * number - 1)["BalancedReturn"] == pytest.approx(-expected)
+
+
+def test_the_newest_episodes_of_each_environment_are_kept():
+    records = [record_of([FIRST, LAST], [0, i]) for i in range(5)]
+    assert feed(*records, window=2)["BalancedReturn"].result() == 3.5
+    assert math.isnan(feed(records[0], window=2)["BalancedReturn"].result())
+
+
+def test_rows_that_never_act_do_not_count():
+    """The rows of agents that take no part in a game: they have only FIRST steps."""
+    assert play([2, 0, 4, 0], 30, window=1)["BalancedReturn"] == -3
+    # An environment that has not begun is another matter: its records have one row, of a reset, at first.
+    begun, waits = record_of([FIRST, LAST], [0, 1]), record_of([FIRST], [0], env_id=(1,))
+    metric = feed(begun, waits, num_envs=2, window=1)["BalancedReturn"]
+    assert math.isnan(metric.result())
+    metric = feed(begun, waits, record_of([LAST], [3], env_id=(1,)), num_envs=2, window=1)["BalancedReturn"]
+    assert metric.result() == 2.0
+
+
+def test_a_long_first_episode_is_waited_for_after_a_restart():
+    """Nor does a checkpoint forget which rows act."""
+    both = record_of([[FIRST, FIRST], [LAST, MID]], [[0, 0], [1, 0]], env_id=(0, 1))
+    state = json.loads(json.dumps(feed(both, batch_size=2, window=1)["BalancedReturn"].get_state()))
+    restored = feed(batch_size=2, window=1)["BalancedReturn"]
+    restored.set_state(state)
+    assert state == [[1.0], []] and math.isnan(restored.result())
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 3])
+def test_a_state_of_another_number_of_environments(num_rows):
+    metric = feed(batch_size=num_rows, window=2)["BalancedReturn"]
+    metric.set_state([[1.0, 2.0, 3.0], [5.0]])
+    expected = {1: [[2.0, 3.0]], 2: [[3.0], [5.0]], 3: [[3.0], [5.0], None]}[num_rows]
+    assert metric.get_state() == expected

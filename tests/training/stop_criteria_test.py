@@ -10,8 +10,8 @@ from alf.errors import ConfigError
 from alf.training.stop_criteria import Position, StopCriteria
 
 
-def average_return(*returns, window=3):
-    """The average return of episodes of one step with these returns."""
+def balanced_return(*returns, window=3):
+    """The `BalancedReturn` of episodes of one step with these returns, in one environment."""
     statistics = EpisodeStatistics(window=window)
     for value in returns:
         statistics(
@@ -22,10 +22,10 @@ def average_return(*returns, window=3):
                 env_id=np.zeros(1, np.int32),
             )
         )
-    return statistics.metrics[0]
+    return next(metric for metric in statistics.metrics if metric.name == "BalancedReturn")
 
 
-NONE = average_return()
+NONE = balanced_return()
 
 
 @pytest.mark.parametrize("name, position", [("num_iterations", 0), ("num_env_steps", 1), ("max_seconds", 2)])
@@ -41,23 +41,23 @@ def test_each_limit_is_reached_at_its_value(name, position):
 
 
 def test_none_never_comes():
-    assert StopCriteria().reached(10**12, 10**12, 1e12, average_return(1e9, 1e9, 1e9)) is None
+    assert StopCriteria().reached(10**12, 10**12, 1e12, balanced_return(1e9, 1e9, 1e9)) is None
 
 
 def test_target_return_waits_for_a_full_buffer():
     criteria = StopCriteria(target_return=5.0)
     assert criteria.reached(0, 0, 0, NONE) is None
-    assert criteria.reached(0, 0, 0, average_return(100.0, 100.0)) is None
-    assert criteria.reached(0, 0, 0, average_return(5.0, 5.0, 4.0)) is None
-    reason = criteria.reached(0, 0, 0, average_return(100.0, 4.0, 5.0, 6.0))
+    assert criteria.reached(0, 0, 0, balanced_return(100.0, 100.0)) is None
+    assert criteria.reached(0, 0, 0, balanced_return(5.0, 5.0, 4.0)) is None
+    reason = criteria.reached(0, 0, 0, balanced_return(100.0, 4.0, 5.0, 6.0))
     assert reason == "target_return=5.0 reached: 5"
 
 
 def test_target_return_may_be_zero_or_negative():
-    assert StopCriteria(target_return=0.0).reached(0, 0, 0, average_return(0.0, 0.0, 0.0))
+    assert StopCriteria(target_return=0.0).reached(0, 0, 0, balanced_return(0.0, 0.0, 0.0))
     criteria = StopCriteria(target_return=-200.0)
-    assert criteria.reached(0, 0, 0, average_return(-201.0, -201.0, -201.0)) is None
-    assert criteria.reached(0, 0, 0, average_return(-199.0, -199.0, -199.0))
+    assert criteria.reached(0, 0, 0, balanced_return(-201.0, -201.0, -201.0)) is None
+    assert criteria.reached(0, 0, 0, balanced_return(-199.0, -199.0, -199.0))
 
 
 def test_whichever_comes_first():
@@ -65,7 +65,7 @@ def test_whichever_comes_first():
     assert criteria.reached(9, 99, 1.4, NONE) is None
     assert criteria.reached(9, 100, 1.4, NONE) == "num_env_steps=100 reached"
     assert criteria.reached(9, 99, 1.6, NONE) == "max_seconds=1.5 reached"
-    assert criteria.reached(0, 0, 0, average_return(1, 1, 1)).startswith("target_return=1 reached")
+    assert criteria.reached(0, 0, 0, balanced_return(1, 1, 1)).startswith("target_return=1 reached")
 
 
 @pytest.mark.parametrize("name", ["num_iterations", "num_env_steps"])
@@ -83,7 +83,7 @@ def test_limits_are_positive(name, limit):
 
 
 def test_the_number_that_reached_a_small_target_is_shown():
-    reason = StopCriteria(target_return=0.95).reached(0, 0, 0, average_return(0.94, 0.96, 0.962))
+    reason = StopCriteria(target_return=0.95).reached(0, 0, 0, balanced_return(0.94, 0.96, 0.962))
     assert reason == "target_return=0.95 reached: 0.954"
 
 

@@ -5,6 +5,7 @@ import errno
 import functools
 import io
 import json
+import math
 
 import gin
 import numpy as np
@@ -191,13 +192,13 @@ def test_what_ends_the_run_during_a_summary_is_shown(tmp_path):
     """Episodes end while a summary is written: the run ends by figures that this summary has not."""
 
     def reach_the_target(trainer):
-        if trainer.metrics["AverageReturn"].full:
-            trainer.metrics["AverageReturn"].result = lambda: np.float32(1000.0)
+        if not math.isnan(trainer.metrics["BalancedReturn"].result()):
+            trainer.metrics["BalancedReturn"].result = lambda: np.float32(1000.0)
 
     stop = {"num_iterations": 500, "target_return": 999.0}
     make_counting_trainer(tmp_path, stop=stop, summary_interval=0.0, custom_summary=reach_the_target).train()
     columns, rows = read_rows(tmp_path / "progress.csv")
-    returns = [float(row[columns.index("metrics/AverageReturn")] or 0.0) for row in rows]
+    returns = [float(row[columns.index("metrics/BalancedReturn")] or 0.0) for row in rows]
     assert returns[-1] == 1000.0 and max(returns[:-1]) < 999.0
     steps = [int(row[0]) for row in rows]
     assert len(set(steps)) == len(steps) > 1
