@@ -218,11 +218,11 @@ class EpisodeStatistics:
         self._discount, self._powers = discount, ()
         self._has_first_value = first_value
         self.needs = ("first_value",) if first_value else ()
-        # The rows of the sums: the R rewards, the length, the discounted return, the first value if wanted,
+        # The rows of the sums: the R rewards, the length, the R discounted sums, the first value if wanted,
         # the K infos, and for each info the number of steps that have it.
         self._length = self._num_rewards
-        self._discounted = self._length + 1
-        self._first_value = self._length + 2
+        self._first_value = self._length + 1 + self._num_rewards
+        self._discounted = slice(self._length + 1, self._first_value)
         self._info = self._first_value + int(first_value)
         self._agents, self._policies = tuple(agents), tuple(policies)
         self._sums = {}  # first env id of a batched environment -> sums of its unfinished episodes, [., B]
@@ -234,21 +234,26 @@ class EpisodeStatistics:
 
     def _make_metrics(self, has_components):
         figures = self._figures
-        metrics = [
-            EpisodeMetric("AverageReturn", figures["return"]),
+        averages = {
+            "AverageReturn": "return",
+            "AverageDiscountedReturn": "discounted_return",
+            "AverageReward": "reward",
+        }
+        if self._discount < 1:
+            averages["AverageStepDiscountedReturn"] = "step_discounted_return"
+        metrics = [EpisodeMetric(name, figures[key]) for name, key in averages.items()]
+        metrics += [
             EpisodeMetric("AverageEpisodeLength", figures["length"]),
             EpisodeMetric("MinReturn", figures["return"], min),
             EpisodeMetric("MaxReturn", figures["return"], max),
-            EpisodeMetric("AverageDiscountedReturn", figures["discounted_return"]),
-            EpisodeMetric("AverageReward", figures["reward"]),
             self._balanced,
         ]
-        if has_components:
-            components = range(self._num_rewards)
-            metrics += [EpisodeMetric(f"AverageReturn_{i}", figures[f"return_{i}"]) for i in components]
+        components = range(self._num_rewards if has_components else 0)
+        for name, key in averages.items():
+            metrics += [EpisodeMetric(f"{name}_{i}", figures[f"{key}_{i}"]) for i in components]
         if self._has_first_value:
             metrics.append(EpisodeMetric("AverageFirstValue", figures["first_value"]))
-        names = [f"{kind}/{key}" for key in self._info_keys for kind in ("info", "info_last")]
+        names = [f"{kind}/{key}" for key in self._info_keys for kind in ("info", "info_last", "info_sum")]
         metrics += [EpisodeMetric(name, figures[name]) for name in names]
         shown = {
             "AverageReturn": "return",
@@ -313,11 +318,10 @@ class EpisodeStatistics:
         values[:num_rewards] = record.reward.T.reshape(num_rewards, -1)
         values[self._length] = 1.0
         values[: self._length + 1, is_first.nonzero()[0]] = 0.0
-        reward = values[0] if num_rewards == 1 else values[:num_rewards].sum(axis=0)
         # A step is at most T - 1 steps old in its record, so T powers serve all records of a driver.
         if len(self._powers) != len(record.step_type):
             self._powers = self._discount ** np.arange(len(record.step_type))
-        values[self._discounted] = reward * self._powers.take(age)
+        np.multiply(values[:num_rewards], self._powers.take(age), out=values[self._discounted])
         if self._has_first_value:
             values[self._first_value] = np.where(is_first, record.first_value.T.ravel(), 0.0)
         for i, key in enumerate(self._info_keys, start=self._info):
@@ -335,11 +339,17 @@ class EpisodeStatistics:
             sums: array [., E], the sums of the episodes.
             last_info: list of K arrays [E], the info of their last steps.
         """
-        rewards, lengths = sums[: self._num_rewards], sums[self._length]
-        returns = rewards.sum(axis=0)
-        figures = {"return": returns, "length": lengths, "reward": returns / lengths}
-        figures |= {"discounted_return": sums[self._discounted]}
-        figures |= {f"return_{i}": x for i, x in enumerate(rewards) if f"return_{i}" in self._figures}
+        lengths, figures = sums[self._length], {"length": sums[self._length]}
+        by_component = {"return": sums[: self._num_rewards], "discounted_return": sums[self._discounted]}
+        by_component["reward"] = by_component["return"] / lengths
+        if self._discount < 1:
+            # The return after each step, discounted from there, summed: r_l is in l of them, with the factors
+            # 1, g, ..., g^(l-1), whose sum is (1 - g^l) / (1 - g).
+            total = by_component["return"] - self._discount * by_component["discounted_return"]
+            by_component["step_discounted_return"] = total / (1 - self._discount) / lengths
+        for key, rows in by_component.items():
+            figures[key] = rows.sum(axis=0)
+            figures |= {f"{key}_{i}": x for i, x in enumerate(rows)}
         if self._has_first_value:
             figures["first_value"] = sums[self._first_value]
         middle = self._info + len(self._info_keys)
@@ -347,6 +357,7 @@ class EpisodeStatistics:
         for key, total, count, last in zip(self._info_keys, totals, counts, last_info, strict=True):
             # An episode without a value does not count.
             figures[f"info/{key}"] = total[count > 0] / count[count > 0]
+            figures[f"info_sum/{key}"] = total[count > 0]
             figures[f"info_last/{key}"] = last[~np.isnan(last)]
         for name, values in figures.items():
             if label + name in self._figures:  # agents and policies have fewer figures

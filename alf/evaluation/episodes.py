@@ -26,8 +26,8 @@ class Episodes(NamedTuple):
 
     returns: Any  # float64, undiscounted sums of rewards, over all components of a vector reward
     lengths: Any  # int64, steps
-    # dict of float64 [N], "info/KEY" (mean) and "info_last/KEY" for each of the environment's `info_keys`;
-    # NaN where an episode has no value.
+    # dict of float64 [N], "info/KEY" (mean), "info_last/KEY" and "info_sum/KEY" for each of the environment's
+    # `info_keys`; NaN where an episode has no value.
     info: Any
     components: Any  # dict of float64 [N], "return_0", "return_1", ... for the components of a vector reward
     # dict of bool [N]: "agents/NAME" marks the episodes of an agent in games of several agents, and
@@ -175,12 +175,12 @@ def _find_wins(places, returns):
 
 
 class _InfoFigures:
-    """Mean and last value of the info in the current episode of each sub-environment."""
+    """Mean, last value and sum of the info in the current episode of each sub-environment."""
 
     def __init__(self, env):
         self._env, self._keys = env, get_info_keys(env)
-        self.names = [f"{kind}/{key}" for kind in ("info", "info_last") for key in self._keys]
         # One array in three places is safe: `add` makes new arrays and never writes into one.
+        self.names = [f"{kind}/{key}" for kind in ("info", "info_last", "info_sum") for key in self._keys]
         self._totals = self._counts = np.zeros([len(self._keys), env.batch_size])
         self._last = self._totals
 
@@ -195,8 +195,8 @@ class _InfoFigures:
 
     def of(self, i):
         """Returns the figures of sub-environment `i`, floats in the order of `names`."""
-        means = [t / n if n else np.nan for t, n in zip(self._totals[:, i], self._counts[:, i])]
-        return [*means, *self._last[:, i]]
+        sums = np.where(self._counts[:, i] > 0, self._totals[:, i], np.nan)
+        return [*(sums / np.maximum(1, self._counts[:, i])), *self._last[:, i], *sums]
 
 
 def _check_specs(agent, env):

@@ -27,8 +27,8 @@ from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [
-    *("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageEpisodeLength"),
-    *("MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward", "BalancedReturn"),
+    *("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageDiscountedReturn", "AverageReward"),
+    *("AverageStepDiscountedReturn", "AverageEpisodeLength", "MinReturn", "MaxReturn", "BalancedReturn"),
 ]
 
 

@@ -14,13 +14,16 @@ from alf.errors import ConfigError
 
 NAMES = [
     "AverageReturn",
+    "AverageDiscountedReturn",
+    "AverageReward",
+    "AverageStepDiscountedReturn",
     "AverageEpisodeLength",
     "MinReturn",
     "MaxReturn",
-    "AverageDiscountedReturn",
-    "AverageReward",
     "BalancedReturn",
 ]
+COMPONENTS = ["AverageReturn", "AverageDiscountedReturn", "AverageReward", "AverageStepDiscountedReturn"]
+KINDS = ("info", "info_last", "info_sum")
 KEYS = ("speed", "deep/goal")
 
 
@@ -50,22 +53,29 @@ class StepByStep:
             self.episodes.append((env_id, self._describe(*self._under_way.pop(env_id))))
 
     def _describe(self, first_value, *steps):
-        rewards = [float(np.sum(reward)) for reward, _ in steps]
-        figures = {
-            "AverageReturn": sum(rewards),
-            "AverageEpisodeLength": len(steps),
-            "AverageDiscountedReturn": sum(self._discount**k * r for k, r in enumerate(rewards)),
-            "AverageReward": sum(rewards) / len(steps),
-            "AverageFirstValue": first_value,
-        }
+        figures = {"AverageEpisodeLength": len(steps), "AverageFirstValue": first_value}
+        figures |= self._describe_rewards("", [float(np.sum(reward)) for reward, _ in steps])
         for i in range(np.size(steps[0][0])):
-            figures[f"AverageReturn_{i}"] = sum(np.ravel(reward)[i] for reward, _ in steps)
+            figures |= self._describe_rewards(f"_{i}", [float(np.ravel(reward)[i]) for reward, _ in steps])
         for key in KEYS:
             values = [infos.get(key, math.nan) for _, infos in steps]
             figures[f"info_last/{key}"] = values[-1]
             values = [x for x in values if not math.isnan(x)]
             figures[f"info/{key}"] = np.mean(values) if values else math.nan
+            figures[f"info_sum/{key}"] = sum(values) if values else math.nan
         return figures
+
+    def _describe_rewards(self, suffix, rewards):
+        def discounted(rewards):
+            return sum(self._discount**k * r for k, r in enumerate(rewards))
+
+        figures = [
+            sum(rewards),
+            discounted(rewards),
+            np.mean(rewards),
+            np.mean([discounted(rewards[t:]) for t in range(len(rewards))]),
+        ]
+        return {f"{name}{suffix}": value for name, value in zip(COMPONENTS, figures, strict=True)}
 
     def values(self, name):
         """A figure of the last episodes that have it."""
@@ -176,11 +186,13 @@ def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape, with_inf
 
 def test_names():
     assert list(feed()) == NAMES
-    components = ["AverageReturn_0", "AverageReturn_1"]
+    components = [f"{name}_{i}" for name in COMPONENTS for i in (0, 1)]
     assert list(feed(reward_shape=(2,))) == NAMES + components
-    infos = [f"{kind}/{key}" for key in KEYS for kind in ("info", "info_last")]
+    infos = [f"{kind}/{key}" for key in KEYS for kind in KINDS]
     names = NAMES + components + ["AverageFirstValue"] + infos
     assert list(feed(reward_shape=(2,), info_keys=KEYS, first_value=True)) == names
+    undiscounted = [name for name in NAMES if name != "AverageStepDiscountedReturn"]
+    assert list(feed(discount=1.0)) == undiscounted
 
 
 def test_the_returns_of_each_agent_are_those_of_its_rows():
@@ -271,6 +283,7 @@ def test_an_episode_over_three_records_by_hand():
     found = {name: metric.result() for name, metric in metrics.items()}
     assert found == {
         "AverageReturn": 31.0,
+        "AverageStepDiscountedReturn": (5 + 8 + 12 + 16 + 16) / 5,
         "AverageEpisodeLength": 5.0,
         "MinReturn": 31.0,
         "MaxReturn": 31.0,
@@ -279,6 +292,7 @@ def test_an_episode_over_three_records_by_hand():
         "BalancedReturn": 31.0,
         "info/x": 2.0,
         "info_last/x": 4.0,
+        "info_sum/x": 6.0,
     }
 
 

@@ -123,6 +123,10 @@ def test_info_of_each_episode():
         "info_last/end": [e for *_, e in rows],
         "info/never": [np.nan] * 7,
         "info_last/never": [np.nan] * 7,
+        "info_sum/step": [mean * n for n, mean, _ in rows],
+        "info_sum/deep/even": [mean * (n // 2) for (n, *_), mean in zip(rows, evens, strict=True)],
+        "info_sum/end": [e for *_, e in rows],
+        "info_sum/never": [np.nan] * 7,
     }
     assert set(episodes.info) == set(expected)
     for name, values in expected.items():

@@ -261,7 +261,7 @@ def test_summaries(runs):
     expected = {
         "metrics": [
             *("AverageReturn", "MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
-            *("AverageEpisodeLength", "NumberOfEpisodes"),
+            *("AverageStepDiscountedReturn", "AverageEpisodeLength", "NumberOfEpisodes"),
         ],
         "train": [
             *("loss", "policy_loss", "value_loss", "entropy", "entropy_weight", "gradient_norm"),
