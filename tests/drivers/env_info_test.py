@@ -243,7 +243,7 @@ def test_an_environment_of_ones_own_must_return_what_it_promises(driver_class, i
 
 def test_an_environment_of_ones_own_may_return_any_numbers():
     driver = make_driver(SyncOffPolicyDriver, [OwnInfoEnvironment(2, {"a": [True, False], "b": None})])
-    average = driver.get_metrics()[-2]
+    average = driver.get_metrics()[-3]
     assert average.name == "info/a"
     run(driver, lambda: len(average.get_state()) > 5)
     assert set(average.get_state()) == {0.0, 1.0}

@@ -125,6 +125,6 @@ def test_a_run_continues_with_other_keys_and_another_window(tmp_path):
             trainer.train()
         return states
 
-    assert train(10, ("step",), window=7)["info/step"] == []
-    states = train(12, ("step", "other"), window=5)
-    assert states["info/step"] == [3.0] * 5 and states["info/other"] == []
+    assert train(10, ("step",), window=12)["info/step"] == []
+    states = train(12, ("step", "other"), window=10)
+    assert states["info/step"] == [3.0] * 10 and states["info/other"] == []
