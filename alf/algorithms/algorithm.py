@@ -193,8 +193,10 @@ class Algorithm(tf.Module, abc.ABC):
     def after_train_iter(self, experience: Experience) -> None:
         """Runs in Python after each call of `Learner.train` that made an update.
 
-        `experience` is the `Experience` of [Q, T+1, B, ...] of the call, or () if it came from a replay
-        buffer.
+        Args:
+            experience: `Experience` of [Q, T+1, B, ...] from the environments, not transformed, with the
+                policy's `info`: the batch of the call, or, if the updates were made from a replay buffer, the
+                one that was observed last. () while nothing is collected.
         """
 
 

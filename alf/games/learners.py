@@ -109,6 +109,16 @@ class LearnerGroup(tf.Module):
     def synchronize(self) -> None:
         """Does nothing: a group runs in one learner process."""
 
+    @property
+    def rollout(self) -> dict[str, Any]:
+        """A dict by policy of the last `Experience` of each that learns, as `Learner.rollout`."""
+        return {name: learner.rollout for name, learner in self.learners.items()}
+
+    def keep_rollout(self) -> None:
+        """Makes each learner keep its last experience in `rollout`."""
+        for learner in self.learners.values():
+            learner.keep_rollout()
+
     def observe(self, experience: Experience) -> None:
         """Splits an `Experience` of [Q, T+1, B, ...] by the owners of the rows in its observation."""
         self._inbox.add(experience)

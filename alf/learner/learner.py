@@ -49,7 +49,9 @@ class Learner(tf.Module):
         device: text, the TensorFlow device that makes the updates, such as "GPU:0". The weights should be on
             it, too; `Experiment.learner_device` sets both. None leaves the choice to TensorFlow.
         debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards of the
-            last update.
+            last update, and of the rewards before data transformers.
+        rollout_summaries: whether TensorBoard gets histograms of the last experience that was observed: the
+            environments' rewards, the actions and the parameters and entropy of their distributions.
         summarize_grads_and_vars: whether TensorBoard gets histograms of each variable of
             `Algorithm.parameter_groups`, and of its gradient in the last update, before `max_grad_norm`.
 
@@ -61,6 +63,8 @@ class Learner(tf.Module):
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
         peers: `Peers`, the learner processes that make each update together; in most runs only this process.
         dropped_steps: int64 variable, the number of steps older than `max_policy_lag`.
+        rollout: the last `Experience` of [Q, T+1, B, ...] that was observed, not transformed; () before, or
+            if nobody needs it (`keep_rollout`).
         metrics, callbacks: empty tuples; a `LearnerGroup` may have some.
     """
 
@@ -78,6 +82,7 @@ class Learner(tf.Module):
         train_step_counter: Annotated[tf.Variable | None, Role.EXECUTION] = None,
         device: Annotated[str | None, Role.EXECUTION] = None,
         debug_summaries: Annotated[bool, Role.EXECUTION] = False,
+        rollout_summaries: Annotated[bool, Role.EXECUTION] = False,
         summarize_grads_and_vars: Annotated[bool, Role.EXECUTION] = False,
     ) -> None:
         super().__init__(name="learner")
@@ -125,8 +130,13 @@ class Learner(tf.Module):
             strategy,
             self._own_counter,
             debug_summaries,
+            rollout_summaries,
             summarize_grads_and_vars,
         )
+        # Nobody else pays for the memory. `UnrollTraining` has the batch of `after_train_iter` itself.
+        has_hook = type(algorithm).after_train_iter is not Algorithm.after_train_iter
+        is_replay = isinstance(self._training, ReplayTraining)
+        self._keeps_rollout = rollout_summaries or (has_hook and is_replay)
         self.peers = self._update.peers
         # After `note_copied_weights`: experience of versions below this one is dropped.
         self._oldest_version: int | None = None
@@ -183,6 +193,14 @@ class Learner(tf.Module):
         return {ONLY_POLICY: self}
 
     @property
+    def rollout(self) -> Any:
+        return self._update.rollout
+
+    def keep_rollout(self) -> None:
+        """Makes `observe` keep its last experience in `rollout`, which takes the memory of a batch."""
+        self._keeps_rollout = True
+
+    @property
     def train_step_counter(self) -> Array:
         """int64 variable that counts updates: `progress.updates`."""
         return self.progress.updates
@@ -232,6 +250,8 @@ class Learner(tf.Module):
                 self._update_statistics(experience)
             if self._summarizes_rollout:
                 self._rollout_summary = self._summarize_rollout(experience)
+            if self._keeps_rollout:
+                self._update.rollout = experience
             self._training.observe(experience)
 
     def train(self) -> dict[str, Array]:
@@ -252,7 +272,7 @@ class Learner(tf.Module):
             self._has_dropped = False
             self.replayer.clear()
             return {}
-        return self._train(self._training.train)
+        return self._train(self._training.train, self.rollout)
 
     def train_from_replay(self) -> dict[str, Array]:
         """Makes updates from the replay buffer while nothing is collected.
@@ -265,7 +285,7 @@ class Learner(tf.Module):
     def histograms(self) -> dict[str, Any]:
         """Returns a dict of arrays by name, to show as histograms. docs/metrics.md has the names.
 
-        It is empty without `debug_summaries` and `summarize_grads_and_vars`.
+        It is empty without `debug_summaries`, `rollout_summaries` and `summarize_grads_and_vars`.
         """
         return self._update.histograms()
 
@@ -282,8 +302,8 @@ class Learner(tf.Module):
         self._training.set_state(state["training"])
         self.replayer.set_state(state["replayer"])
 
-    def _train(self, train):
-        """Calls a method of the training; returns the dict of `train`."""
+    def _train(self, train, rollout=()):
+        """Calls a method of the training; returns the dict of `train`. `rollout` is the fresh experience."""
         # All waits for other processes are inside `watch`, which turns their errors into LostPeerError.
         with self.peers.watch(), single_threaded(), on_device(self._device):
             try:
@@ -304,7 +324,7 @@ class Learner(tf.Module):
                     "lower the optimizer's learning_rate or set max_grad_norm"
                 ) from None
         if summary:
-            self.algorithm.after_train_iter(experience)
+            self.algorithm.after_train_iter(experience or rollout)
             if self._max_policy_lag is not None:
                 summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
             summary = add_scalars(summary, self._rollout_summary, "summarize_rollout")

@@ -10,6 +10,7 @@ from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
+from alf.policies.action_distributions import ActionInfo
 
 NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then "reward", "observation" or nothing
 
@@ -24,12 +25,14 @@ class Update:
         algorithm: `Algorithm`.
         optimizer: `GroupOptimizer`; None if the algorithm applies its gradients itself.
         dropped_steps: int64 variable that counts the steps older than `max_policy_lag`.
-        max_policy_lag, jit_compile, strategy, debug_summaries, summarize_grads_and_vars: as in `Learner`.
+        max_policy_lag, jit_compile, strategy: as in `Learner`.
         own_counter: int64 variable of the user that counts updates, or None.
+        debug_summaries, rollout_summaries, summarize_grads_and_vars: as in `Learner`.
 
     Attributes:
         algorithm, policy, progress: the algorithm, its policy and its counters.
         peers: `Peers`.
+        rollout: as `Learner.rollout`.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Update:
         strategy=None,
         own_counter=None,
         debug_summaries=False,
+        rollout_summaries=False,
         summarize_grads_and_vars=False,
     ):
         self.algorithm, self.policy, self.progress = algorithm, algorithm.policy, algorithm.progress
@@ -54,6 +58,7 @@ class Update:
         is_vector = self.policy.data_transformer.reward_spec.shape.rank > 0
         self._sums_rewards = is_vector and not algorithm.uses_vector_reward
         self._keeps_batch, self._keeps_gradients = debug_summaries, summarize_grads_and_vars
+        self._shows_rollout, self.rollout = rollout_summaries, ()
         self._last_values = LastValues()
         if jit_compile and strategy is not None:
             raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
@@ -80,7 +85,7 @@ class Update:
         """
         # The state has no rows: it stays out while the data transformer and the cut of the context go over
         # rows.
-        state = batch.state.train
+        state, original_reward = batch.state.train, batch.reward[context + 1 :]
         batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
         batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
         if self._sums_rewards:
@@ -97,6 +102,9 @@ class Update:
             is_trained &= ~is_old
             # Here and not in each update: several passes over a batch of unrolls count its old steps once.
             self._dropped_steps.assign_add(tf.math.count_nonzero(is_old))
+        if self._keeps_batch:
+            with tf.name_scope("keep_last"):
+                self._last_values.keep("debug/original_reward", tf.boolean_mask(original_reward, is_trained))
         # Row T has weight 0: it only bootstraps.
         weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
         return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
@@ -154,6 +162,8 @@ class Update:
     def histograms(self):
         """Returns a dict of arrays by name, for `Learner.histograms`."""
         arrays = self._last_values.read()
+        if self._shows_rollout and self.rollout:
+            arrays |= describe_rollout(self.policy, self.rollout)
         if self._keeps_gradients:
             variables = _name_variables(self._groups).items()
             arrays |= {f"variables/{name}": variable.numpy() for name, variable in variables}
@@ -174,6 +184,26 @@ class Update:
             if self._keeps_gradients:
                 for name, gradient in _name_variables(self._groups, gradients).items():
                     self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
+
+
+def describe_rollout(policy, experience):
+    """Returns what histograms show of fresh experience, a dict of arrays by name.
+
+    These are the environments' rewards, the actions, and the distributions from which they were drawn.
+
+    Args:
+        policy: the `Policy` that acted.
+        experience: `Experience` of [Q, T+1, B, ...].
+    """
+    rows = {"action": experience.action}
+    if isinstance(experience.info, ActionInfo):
+        rows |= policy.actions.describe(experience.info.params)
+    rows = tf.nest.map_structure(lambda x: x[:, :-1], rows)
+    reward = experience.reward[:, 1:]
+    components = tf.unstack(reward, axis=-1) if reward.shape.rank > 3 else []
+    rows |= {f"reward_{i}": x for i, x in enumerate(components)} or {"reward": reward}
+    is_transition = experience.step_type[:, 1:] != FIRST
+    return {path: tf.boolean_mask(x, is_transition).numpy() for path, x in list_leaves({"rollout": rows})}
 
 
 class LastValues:

@@ -5,6 +5,7 @@ docs/metrics.md has all names.
 """
 
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -25,15 +26,17 @@ class Summaries(Callback):
         interval: seconds between two summaries.
         custom: callable (trainer) that the training thread calls at each summary, or None. It may write to
             TensorBoard with `tf.summary.scalar`, `tf.summary.histogram` and so on. An error that it raises
-            ends the run.
+            ends the run. If it has an argument `rollout`, it also gets the last experience that the learner
+            has observed, `Learner.rollout`; with several policies a dict of these by name.
 
     Attributes:
         writer: `SummaryWriter`; None before the run begins.
         stages: `StageMeter` of the driver's threads.
     """
 
-    def __init__(self, interval: NonNegativeFloat = 2.0, custom: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, interval: NonNegativeFloat = 2.0, custom: Callable[..., None] | None = None) -> None:
         self._interval, self._custom = interval, custom
+        self._takes_rollout = custom is not None and "rollout" in inspect.signature(custom).parameters
         self.writer: Any = None
         self.stages: Any = None
         self._machine: Any = None
@@ -49,6 +52,8 @@ class Summaries(Callback):
         self._written_at, self._written_iteration = trainer.now, trainer.counters["iterations"]
 
     def on_check(self, trainer: Any) -> None:
+        if self._takes_rollout:
+            trainer.learner.keep_rollout()
         # The last summary may come soon after the one before.
         shortest, progress = 0.5 * self._interval, trainer.learner.progress
         # Not in `on_begin`: `Progress` has its turn before and shows these stages.
@@ -96,4 +101,5 @@ class Summaries(Callback):
         for name, values in trainer.learner.histograms().items():
             self.writer.show(step, functools.partial(write_histogram, name, values))
         if self._custom is not None:
-            self.writer.show(step, functools.partial(self._custom, trainer))
+            rollout = {"rollout": trainer.learner.rollout} if self._takes_rollout else {}
+            self.writer.show(step, functools.partial(self._custom, trainer, **rollout))

@@ -1,24 +1,40 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Histograms on demand: what they hold in each kind of update, and that nothing is there by default."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import ImpalaAlgorithm
-from alf.data_structures import FIRST, LossInfo
+from alf.algorithms import Algorithm, ImpalaAlgorithm
+from alf.data_structures import FIRST, LossInfo, PolicyState
 from alf.errors import ConfigError
 from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.policies.data_transformers import Pipeline, RewardScaling, RewardWeighting
 from alf.replay import UniformReplayer
 from tests.learner import small_learners
-from tests.learner.learner_test import LEGACY, UNROLL_SPEC, Quadratic, make_experience, make_learner, train
+from tests.learner.learner_test import (
+    LEGACY,
+    SPEC,
+    UNROLL_SPEC,
+    Quadratic,
+    make_experience,
+    make_learner,
+    train,
+)
 
 SHOWN = dict(debug_summaries=True, summarize_grads_and_vars=True)
+ALL_SHOWN = dict(rollout_summaries=True, **SHOWN)
 
 
-def make_replay_learner(**settings):
-    training = ReplayTraining(UniformReplayer(UNROLL_SPEC, num_envs=1, capacity=100), mini_batch_size=4)
-    return Learner(Quadratic(), LEGACY.SGD(0.001), training, **settings)
+def make_replay_learner(algorithm_ctor=Quadratic, **settings):
+    algorithm = algorithm_ctor()
+    pipeline = algorithm.policy.data_transformer
+    reward = tf.TensorSpec((*UNROLL_SPEC.reward.shape, *pipeline.input_reward_spec.shape))
+    spec = UNROLL_SPEC._replace(reward=reward, state=PolicyState(transformer=pipeline.state_spec))
+    training = ReplayTraining(UniformReplayer(spec, num_envs=1, capacity=100), mini_batch_size=64)
+    return Learner(algorithm, LEGACY.SGD(0.001), training, **settings)
 
 
 def list_operations(learner):
@@ -55,6 +71,7 @@ def test_histograms_hold_the_last_update():
         "debug/observation": [5.0],
         "debug/action": [0.0],
         "debug/reward": [0.0],
+        "debug/original_reward": [0.0],
         "gradients/all/Variable_1": [6.0, 8.0],  # before the limit
         "variables/all/Variable_1": [pytest.approx(3.0 - 0.06), pytest.approx(4.0 - 0.08)],
         "variables/all/Variable": 7.0,  # unused: there is no gradient
@@ -78,7 +95,82 @@ def test_steps_that_do_not_train_are_not_shown():
     learner.train()
     found = {name: x.tolist() for name, x in learner.histograms().items()}
     # The reward of an action arrives with the next row.
-    assert found == {"debug/observation": [0, 2], "debug/action": [0, 2], "debug/reward": [10, 30]}
+    rewards = {"debug/reward": [10, 30], "debug/original_reward": [10, 30]}
+    assert found == {"debug/observation": [0, 2], "debug/action": [0, 2], **rewards}
+
+
+@pytest.mark.parametrize("weights", [None, [1.0, 10.0]])
+def test_the_original_reward_is_shown_beside_the_transformed_one(weights):
+    shape = (1, 3, 1, 2) if weights else (1, 3, 1)
+    ctors = [functools.partial(RewardWeighting, weights=weights)] if weights else []
+    ctors.append(functools.partial(RewardScaling, scale=0.5))
+    reward = tf.reshape(tf.range(float(np.prod(shape))), shape)
+
+    class Transforming(Quadratic):
+        def __init__(self):
+            super().__init__()
+            self.policy.data_transformer = Pipeline(SPEC, tf.TensorSpec(shape[3:]), ctors)
+
+    for make in (make_learner, make_replay_learner):
+        learner = make(Transforming, debug_summaries=True)
+        state = PolicyState(transformer=((),) * len(ctors))
+        learner.observe(make_experience(t=2)._replace(reward=reward, state=state))
+        learner.train()
+        found = learner.histograms()
+        original = np.unique(found["debug/original_reward"], axis=0)
+        np.testing.assert_array_equal(original, reward[0, 1:, 0])
+        expected = 0.5 * (original @ np.array(weights) if weights else original)
+        np.testing.assert_allclose(np.unique(found["debug/reward"]), expected)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+def test_histograms_of_fresh_rollouts(continuous):
+    env = small_learners.make_env(continuous=continuous)
+    learner = small_learners.make_learner(ImpalaAlgorithm, env, rollout_summaries=True)
+    assert learner.histograms() == {}
+    experience = small_learners.collect(env, learner)
+    learner.observe(experience)
+    found = learner.histograms()
+    parts = ["rollout/distribution/0", "rollout/distribution/1"] if continuous else ["rollout/distribution"]
+    assert sorted(found) == sorted(["rollout/action", *parts, "rollout/entropy", "rollout/reward"])
+    is_transition = experience.step_type[:, 1:].numpy() != FIRST
+    assert 0 < is_transition.sum() < is_transition.size
+    np.testing.assert_array_equal(found["rollout/reward"], experience.reward[:, 1:].numpy()[is_transition])
+    np.testing.assert_array_equal(found["rollout/action"], experience.action[:, :-1].numpy()[is_transition])
+    assert found["rollout/entropy"].shape == found["rollout/reward"].shape
+    if not continuous:
+        np.testing.assert_allclose(found["rollout/distribution"].sum(axis=-1), 1.0, rtol=1e-5)
+
+
+def test_each_component_of_a_fresh_reward_is_shown():
+    learner = make_learner(rollout_summaries=True)
+    reward = tf.reshape(tf.range(6.0), (1, 3, 1, 2))
+    learner._update.rollout = make_experience(t=2)._replace(reward=reward)
+    found = {name: x.tolist() for name, x in learner.histograms().items()}
+    assert found == {"rollout/action": [0, 0], "rollout/reward_0": [2, 4], "rollout/reward_1": [3, 5]}
+
+
+@pytest.mark.parametrize("make", [make_learner, make_replay_learner])
+def test_the_rollout_is_kept_for_who_needs_it(make):
+    class WithoutHook(Quadratic):
+        after_train_iter = Algorithm.after_train_iter
+
+    learner, hooked = make(WithoutHook), make(Quadratic)
+    experience = make_experience(t=2)
+    for one in (learner, hooked):
+        one.observe(experience)
+        one.train()
+    assert learner.rollout == ()
+    assert [x.reward.shape for x in hooked.algorithm.iterations_seen] == [(1, 3, 1)]
+    if make is make_replay_learner:
+        assert hooked.rollout is experience
+        hooked.train_from_replay()
+        assert hooked.algorithm.iterations_seen[1:] == [()]
+    else:
+        assert hooked.rollout == (), "the training has the batch itself"
+    learner.keep_rollout()
+    learner.observe(experience)
+    assert learner.rollout is experience
 
 
 def test_a_setting_shows_its_own_part():
@@ -89,7 +181,7 @@ def test_a_setting_shows_its_own_part():
 
 def test_histograms_are_in_no_checkpoint(tmp_path):
     variables, saved = [], []
-    for settings in ({}, SHOWN):
+    for settings in ({}, ALL_SHOWN):
         learner = make_learner(**settings)
         train(learner)
         path = tf.train.Checkpoint(learner=learner).save(str(tmp_path / "ckpt"))
@@ -118,7 +210,7 @@ def test_sparse_gradients_and_equal_names_are_shown():
 
 
 def test_wrong_settings_are_named(subtests):
-    for setting in SHOWN:
+    for setting in ALL_SHOWN:
         with subtests.test(setting), pytest.raises(ConfigError, match=f"Learner.{setting} is 1: "):
             make_learner(**{setting: 1})
 

@@ -29,7 +29,7 @@ from tests.training.event_files import read_kinds
 ROOT = Path(__file__).resolve().parent.parent.parent
 GROUPS = (
     "metrics|train|throughput|time|time_share|memory|cpu|queues|replay|environments|eval|config|hparams|debug"
-    "|variables|gradients"
+    "|rollout|variables|gradients"
 )
 # What a word in capital letters stands for.
 WORDS = {
@@ -105,7 +105,7 @@ def run_impala(root_dir):
     """With all that is shown on demand."""
     gin.bind_parameter("EpisodeStatistics.first_value", True)
     gin.bind_parameter("EpisodeStatistics.window", 1)
-    shown = dict(debug_summaries=True, summarize_grads_and_vars=True)
+    shown = dict(debug_summaries=True, rollout_summaries=True, summarize_grads_and_vars=True)
     learner = dict(optimizer=Adam(), max_policy_lag=100, **shown)
     train(
         root_dir,
@@ -129,7 +129,7 @@ def run_ppo(root_dir):
         policy_ctor=make_policy(ActorCriticPolicy, network),
         algorithm_ctor=PPOAlgorithm,
         exp_replayer="cyclic_one_time",
-        learner_ctor=functools.partial(Learner, optimizer=optimizer),
+        learner_ctor=functools.partial(Learner, optimizer=optimizer, rollout_summaries=True),
         driver_ctor=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
     )
 
@@ -140,7 +140,9 @@ def run_dqn(root_dir):
         policy_ctor=make_policy(EpsilonGreedyPolicy, QValueNetwork),
         algorithm_ctor=DqnAlgorithm,
         exp_replayer="uniform",
-        learner_ctor=functools.partial(Learner, optimizer=Adam(), debug_summaries=True),
+        learner_ctor=functools.partial(
+            Learner, optimizer=Adam(), debug_summaries=True, rollout_summaries=True
+        ),
         driver_ctor=SyncOffPolicyDriver,
     )
 
@@ -162,7 +164,9 @@ def run_league(root_dir):
     # The evaluator makes its environments by gin.
     gin.parse_config("Experiment.env_ctor = @RichDuel\nExperiment.policies = @League()")
     gin.parse_config("League.num_opponents = 1\nLeague.snapshot_interval = 1")
-    learner = dict(optimizer=Adam(), debug_summaries=True, summarize_grads_and_vars=True)
+    learner = dict(
+        optimizer=Adam(), debug_summaries=True, rollout_summaries=True, summarize_grads_and_vars=True
+    )
     train(
         root_dir,
         env_ctor=RichDuel,

@@ -188,6 +188,19 @@ def test_a_custom_summary_is_called_at_each_summary(tmp_path):
     assert read_kinds(tmp_path / "train")["my/values"] == "histograms"
 
 
+@pytest.mark.parametrize("makes_partial", [False, True])
+def test_a_custom_summary_may_take_the_last_rollout(tmp_path, makes_partial):
+    seen = []
+
+    def summarize(trainer, rollout, unit=1):
+        assert rollout is trainer.learner.rollout
+        seen.append(rollout.reward.shape)
+
+    custom = functools.partial(summarize, unit=2) if makes_partial else summarize
+    make_trainer(tmp_path, stop={"num_iterations": 2}, summary_interval=0.0, custom_summary=custom).train()
+    assert set(seen) == {(1, 5, 4)}
+
+
 def test_what_ends_the_run_during_a_summary_is_shown(tmp_path):
     """Episodes end while a summary is written: the run ends by figures that this summary has not."""
 

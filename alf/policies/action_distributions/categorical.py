@@ -84,6 +84,10 @@ class CategoricalActions(ActionDistribution):
         log_p, log_q = tf.nn.log_softmax(params_p), tf.nn.log_softmax(params_q)
         return self._sum_parts(tf.reduce_sum(tf.exp(log_p) * (log_p - log_q), axis=-1))
 
+    def describe(self, params):
+        # Logits have no common scale, and those of forbidden choices are very low.
+        return {**super().describe(params), "distribution": tf.nn.softmax(params)}
+
     def has_choice(self, params):
         return self._sum_parts(tf.cast(losses.count_allowed(params) > 1, tf.float32)) > 0
 

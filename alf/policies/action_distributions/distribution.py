@@ -73,6 +73,10 @@ class ActionDistribution(tf.Module, abc.ABC):
     def kl(self, params_p, params_q):
         """Computes KL(p || q) in nats, float32 [...]."""
 
+    def describe(self, params):
+        """Returns what histograms show of distributions, a dict of nests of [..., ...] by name."""
+        return {"entropy": self.entropy(params), "distribution": params}
+
     def has_choice(self, params):
         """Returns bool [...], True where several actions are possible. Elsewhere log p has no gradient."""
         # Every float is a choice; distributions of integers override this.

@@ -77,6 +77,10 @@ class NestedActions(ActionDistribution):
     def kl(self, params_p, params_q):
         return tf.add_n([part.kl(p, q) for part, p, q in self._zip(params_p, params_q)])
 
+    def describe(self, params):
+        parts = self._pack(part.describe(p)["distribution"] for part, p in self._zip(params))
+        return {"entropy": self.entropy(params), "distribution": parts}
+
     def has_choice(self, params):
         return tf.reduce_any([part.has_choice(p) for part, p in self._zip(params)], axis=0)
 
