@@ -27,9 +27,13 @@ class StageClock:
 
     Args:
         get_time: callable () -> seconds.
+
+    Attributes:
+        longest_step: float, seconds of the longest step of an environment since `take_longest_step`.
     """
 
     def __init__(self, get_time=time.monotonic):
+        self.longest_step = 0.0
         self._get_time = get_time
         self._stages = {}  # (seconds, times) by stage
         self._lapped = get_time()
@@ -114,6 +118,15 @@ class StageClocks:
         """Returns a dict of lists of clocks by group, without empty groups."""
         groups = {name: getattr(self, name) for name in ("environments", "actors", "collectors")}
         return {name: clocks for name, clocks in {**groups, "learner": [self.learner]}.items() if clocks}
+
+    def take_longest_step(self):
+        """Returns the seconds of the longest step since the last call, a float; 0.0 if none has ended."""
+        longest = 0.0
+        for clock in self.environments:
+            # Without a lock: a step that ends between these two may be lost, which costs every step nothing.
+            longest = max(longest, clock.longest_step)
+            clock.longest_step = 0.0
+        return longest
 
     def drop(self):
         """Drops the time of the present stages up to now, of all threads."""

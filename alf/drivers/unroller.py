@@ -239,6 +239,7 @@ class EnvUnroller:
         # environments, not at some later garbage collection.
         reference = weakref.ref(self)
         stage = "reset" if method is EnvUnroller._reset else "step"
+        is_step = stage == "step"
         times = 0 if method is EnvUnroller._get_taken_action else 1  # which is a part of the step before
 
         def call(env_index, *arrays):
@@ -247,7 +248,8 @@ class EnvUnroller:
             clock = unroller._clocks[env_index]
             # First the entry, then the look at `_closed`: `close` sets `_closed` before anyone reads `calls`,
             # so an environment either shows that it is called, or is not called any more.
-            unroller.calls[env_index] = stage, clock.lap(unroller._ask_stage, times=times)
+            start = clock.lap(unroller._ask_stage, times=times)
+            unroller.calls[env_index] = stage, start
             try:
                 if unroller._closed:
                     raise RuntimeError("the driver was interrupted")
@@ -261,7 +263,9 @@ class EnvUnroller:
             finally:
                 # From now on `stop` may close the environment at once, in another thread.
                 unroller.calls[env_index] = None
-                clock.lap(STEP, times=times)
+                seconds = clock.lap(STEP, times=times) - start
+                if seconds > clock.longest_step and is_step:
+                    clock.longest_step = seconds
 
         leaves = tf.nest.flatten(spec)
         outputs = tf.numpy_function(call, inputs, [s.dtype for s in leaves])

@@ -41,6 +41,7 @@ class Summaries(Callback):
         self.stages: Any = None
         self._machine: Any = None
         self._summary: dict[str, Any] = {}  # of the last updates
+        self._longest_step = 0.0
         self._written_at = self._written_iteration = None  # time and iteration of the last summary
 
     def on_begin(self, trainer: Any) -> None:
@@ -87,6 +88,10 @@ class Summaries(Callback):
             rates = steps.rates().items()
             values |= {f"throughput/{name}steps_per_second_{window}": rate for window, rate in rates}
         values |= self.stages.measure(trainer.collects)
+        # As with the stages, the last figure stays if no step has ended.
+        self._longest_step = trainer.driver.clocks.take_longest_step() or self._longest_step
+        if trainer.collects and self._longest_step:
+            values["time/environments/longest_step"] = self._longest_step
         values |= self._machine.measure()
         values |= {f"queues/{name}": size for name, size in trainer.driver.queue_sizes().items()}
         values |= {f"replay/{name}": n for name, n in trainer.learner.replay_counts().items()}

@@ -282,6 +282,25 @@ def sleep_and_return(x):
     return x
 
 
+@pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
+def test_the_longest_step_is_shown_once(tmp_path, driver):
+    """One step of two environments takes long: the mean hides it. A summary comes after each iteration."""
+    slow = [SLOW]
+
+    def sleep_once(reward):
+        time.sleep(slow.pop() if slow else 0.0)
+        return reward
+
+    env = {"special": sleep_once, "special_step": 30}
+    experiment = {"num_envs": 2, "driver_ctor": driver}
+    stop, learner = {"num_iterations": 30}, CountingLearner
+    make_trainer(
+        tmp_path, env=env, stop=stop, summary_interval=0.0, experiment=experiment, learner=learner
+    ).train()
+    points = [value for _, value in read_events(tmp_path / "train")["time/environments/longest_step"]]
+    assert len(points) == 30 and sum(SLOW <= value < 10 for value in points) == 1
+
+
 network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
 SLOW_PARTS = {
     "environments": {"env": {"special": sleep_and_return, "special_step": 0}},

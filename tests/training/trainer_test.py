@@ -277,6 +277,7 @@ def test_summaries(runs):
             "bottleneck",
             *("environments/step", "environments/waiting_for_actor", "environments/waiting_for_learner"),
             *("actors/inference", "learner/waiting_for_experience", "learner/update"),
+            "environments/longest_step",
         ],
         "time_share": [
             *(f"environments/{stage}" for stage in ("step", "waiting_for_actor", "waiting_for_learner")),
