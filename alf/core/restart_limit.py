@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""RestartLimit: limits how often lost processes are replaced."""
+"""RestartLimit: limits how often lost processes, and environments that raise, are replaced."""
 
 import collections
 import time
@@ -24,14 +24,18 @@ class RestartLimit:
         self._times = collections.deque()  # the times of the restarts within the window
 
     def count_restart(self, loss, error_class):
-        """Counts a restart after `loss`, a text or an error; raises `error_class` if there are too many."""
         # Without a lock: workers are counted under the lock of their pool, and collectors in one thread.
+        """Counts a restart after `loss`, a text or an error; raises `error_class` if there are too many.
+
+        Where the error has a cause, the log shows its traceback.
+        """
         times, now = self._times, time.monotonic()
         while times and times[0] <= now - self._period:
             times.popleft()
-        limit = self._max_restarts
+        limit, cause = self._max_restarts, getattr(loss, "__cause__", None)
         if len(times) >= limit:
-            raise error_class(f"{loss}; max_restarts={limit} is reached within {self._period:g} s")
+            raise error_class(f"{loss}; max_restarts={limit} is reached within {self._period:g} s") from cause
         times.append(now)
         self.count += 1
-        logging.warning("%s: restart %d of %d within %g s", loss, len(times), limit, self._period)
+        text = "%s: restart %d of %d within %g s"
+        logging.warning(text, loss, len(times), limit, self._period, exc_info=cause)

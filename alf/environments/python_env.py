@@ -23,7 +23,7 @@ from alf.environments.arguments import InfoKeys, NumWorkers
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError
-from alf.workers import EnvBatch, WorkerPool, WorkerSettings
+from alf.workers import EnvBatch, RestartedBatch, WorkerPool, WorkerSettings
 from alf.workers.info import check_info_keys
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
@@ -70,7 +70,8 @@ class PythonEnvironment(BatchedEnvironment):
     Raises:
         ConfigError: if a setting is wrong or a space is not supported.
         EnvError: if an environment breaks Gymnasium's interface.
-        WorkerError: if workers die or hang too often. Exceptions of the environments pass through.
+        WorkerError: if workers die or hang too often. Exceptions of the environments pass through, unless
+            `WorkerSettings.restart_on_error` is set.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class PythonEnvironment(BatchedEnvironment):
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
         num_workers = _choose_num_workers(num_workers, env_fns, workers, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
-        if num_workers == 0:
+        if num_workers == 0 and workers.restart_on_error:
+            batches = [RestartedBatch(env_fns, seeds, max_random_steps, info_keys, workers)]
+        elif num_workers == 0:
             batches = [EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)]
         else:
             jobs = env_fns, seeds, num_workers, max_random_steps, workers, info_keys
@@ -123,7 +126,10 @@ class PythonEnvironment(BatchedEnvironment):
 
     @property
     def num_restarts(self) -> int:
-        """How often a worker process was restarted, each time counted by one of the `splits`."""
+        """How often a worker process was restarted, each time counted by one of the `splits`.
+
+        Without workers, how often all environments were made again (`WorkerSettings.restart_on_error`).
+        """
         return self._batch.num_restarts
 
     def seed(self, seed: int | None) -> None:

@@ -8,11 +8,13 @@ each, and would need 4 s and 590 MiB with TensorFlow.
 from alf.workers.env_batch import EnvBatch
 from alf.workers.env_calls import make_rendered, takes_argument
 from alf.workers.pool import WorkerPool
+from alf.workers.restarted_batch import RestartedBatch
 from alf.workers.worker import WorkerError
 from alf.workers.worker_settings import WorkerSettings
 
 __all__ = [
     "EnvBatch",
+    "RestartedBatch",
     "WorkerError",
     "WorkerPool",
     "WorkerSettings",

@@ -108,7 +108,7 @@ class WorkerSplit:
                 channel.send(RESET if index in self._new else command)
             # Before the replies: only workers that are replaced from now on belong into the next round.
             self._new.clear()
-            _, losses = self._workers.receive_replies(channels)
+            _, losses = self._workers.receive_replies(channels, restarts=True)
             if losses:
                 lost = {index: channels[index].worker for index in losses}
                 self.num_restarts += self._workers.replace(lost)
@@ -141,8 +141,8 @@ class WorkerPool(WorkerSplit):
 
     A worker that dies or does not reply in time is killed and restarted; a worker that hangs first prints its
     stacks to stderr. Its environments then begin new episodes with FIRST steps, so that nobody learns from
-    the interrupted episodes. An exception of an environment causes no restart: it is raised here, with the
-    worker's traceback as its cause.
+    the interrupted episodes. An exception of an environment is raised here, with the worker's traceback as
+    its cause. With `restart_on_error` it is a loss of its worker.
 
     `close` gives the workers 3 seconds to close their environments, then kills them. It raises nothing: if
     `close()` of an environment fails or hangs, a warning in the log names the worker.

@@ -93,8 +93,10 @@ class SharedWorkers:
         if not self._users:
             self._close()
 
-    def receive_replies(self, channels):
+    def receive_replies(self, channels, restarts=False):
         """Waits for the replies of all `channels`, a dict from index to `Channel`.
+
+        With `restarts` a worker whose environment raises counts as lost if `restart_on_error` is set.
 
         Returns:
             a dict from index to reply, and a dict from index to WorkerError for lost workers, which are
@@ -120,9 +122,17 @@ class SharedWorkers:
         # raised only after all replies have come, and a worker that hangs is killed before it can reply late.
         if losses:
             kill_workers([channels[index].worker for index in losses])
-        for reply in replies.values():
-            if isinstance(reply, Exception):
-                raise reply
+        errors = {index: reply for index, reply in replies.items() if isinstance(reply, Exception)}
+        for index, error in errors.items():
+            if not (restarts and self._settings.restart_on_error):
+                raise error
+            worker = channels[index].worker
+            losses[index] = WorkerError(f"{worker.name} raised {type(error).__name__}: {error}")
+            losses[index].__cause__ = error
+            # Before its end, which the threads of other splits meet as a loss of the same worker.
+            worker.note_loss(losses[index])
+        # Unlike lost workers these can close their environments.
+        _end([channels[index].worker for index in errors])
         return replies, losses
 
     def get_current(self):
@@ -158,14 +168,14 @@ class SharedWorkers:
                 self._restarts.count_restart(worker.loss, WorkerError)
             # New seeds, because the old ones would repeat the same episodes.
             seeds = [spawn_seeds([seed, self.num_restarts], 1)[0] for seed in self.seeds]
-            for index, layouts in self._start(list(lost), seeds).items():
+            for index, layouts in self._start(list(lost), seeds, restarts=True).items():
                 if any(layout != self.layout for layout in layouts):
                     raise EnvError(f"{self.running[index].name} has other spaces after its restart")
             # Last, because splits that see another number take the channels of the new workers.
             self.num_replaced += 1
             return self.num_restarts - before
 
-    def _start(self, indices, seeds):
+    def _start(self, indices, seeds, restarts=False):
         """Starts workers until all have made their environments.
 
         Returns a dict from index to the list of the `Layout`s of the worker's splits.
@@ -185,8 +195,9 @@ class SharedWorkers:
                 job = self._make_jobs(index, seeds), self._size, core, self._settings.worker_nice
                 self.running[index].channels[0].send(pack_object(job))
             # The channel of the first split, for all of them: the others do not know these workers yet.
-            replies, losses = self.receive_replies({i: self.running[i].channels[0] for i in indices})
-            layouts.update(replies)
+            channels = {index: self.running[index].channels[0] for index in indices}
+            replies, losses = self.receive_replies(channels, restarts)
+            layouts.update({index: reply for index, reply in replies.items() if index not in losses})
             for index, loss in losses.items():
                 self._restarts.count_restart(loss, WorkerError)
                 self.running[index].close_channels()
@@ -228,6 +239,16 @@ def _open_memory_file():
 
 def _close(workers, memory_file, timeout):
     """Ends all workers. A function, not a method: a finalizer runs it after the pool is gone."""
+    _end(workers)
+    # The splits are closed or garbage, so no thread waits for these sockets. The arrays of the splits stay
+    # readable: their mapping keeps the memory.
+    for worker in workers:
+        worker.close_channels()
+    memory_file.close()
+
+
+def _end(workers):
+    """Ends workers, which have a moment to close their environments."""
     running = [worker for worker in workers if not worker.is_reaped()]
     # The workers see the end of the stream and close their environments, all at the same time.
     for channel in (channel for worker in running for channel in worker.channels):
@@ -246,8 +267,3 @@ def _close(workers, memory_file, timeout):
             logging.warning("%s %s when it closed them", worker.name, end)
     # All workers, also ended ones: their environments may have started processes that still run.
     kill_workers(workers)
-    # The splits are closed or garbage, so no thread waits for these sockets. The arrays of the splits stay
-    # readable: their mapping keeps the memory.
-    for worker in workers:
-        worker.close_channels()
-    memory_file.close()

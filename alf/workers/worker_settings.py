@@ -27,6 +27,9 @@ class WorkerSettings:
             driver complains first.
         max_restarts: how many restarts of workers, together, are allowed within `restart_period`; the next
             one ends the run. A worker that cannot make its environments counts, too.
+        restart_on_error: whether an exception of an environment, in a step or a reset, causes a restart, as
+            the death of its worker does. Without workers all environments of the batch are made again. False
+            ends the run with the exception.
         restart_period: seconds, the length of the sliding window in which restarts count.
         pin_workers: whether each worker stays on one core.
         single_threaded: whether the numerical libraries of workers use one thread.
@@ -43,6 +46,7 @@ class WorkerSettings:
     close_timeout: WorkerTimeout = 3.0
     max_restarts: NonNegativeInt = 3
     restart_period: Timeout = 600.0
+    restart_on_error: bool = False
     pin_workers: bool = False
     single_threaded: bool = True
     worker_nice: NonNegativeInt = 0

@@ -54,6 +54,21 @@ def test_every_setting_has_a_test_here():
     assert parameters <= tests
 
 
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_restart_on_error(num_workers):
+    raises = functools.partial(CountEnv, at=2, act=envs.raise_own_error)
+    with bound([CountEnv, raises], num_workers, restart_on_error=True) as env:
+        env.reset()
+        assert [step(env).observation[0, STEP] for _ in range(3)] == [1, 0, 1]
+        assert env.num_restarts == 1
+    gin.clear_config()
+    with bound([CountEnv, raises], num_workers) as env:
+        env.reset()
+        step(env)
+        with pytest.raises(KeyError, match="my own bug"):
+            step(env)
+
+
 def test_seed():
     with bound([CountEnv] * 3, seed=5) as env:
         assert env.reset().observation[:, SEED].tolist() == spawn_seeds(5, 3)

@@ -68,6 +68,15 @@ class CountEnv(gymnasium.Env):
         return np.array([os.getpid(), self._seed, self._episode, self._step], np.float64)
 
 
+class ResetFaultEnv(CountEnv):
+    """Calls `act` in the reset that begins the second episode."""
+
+    def reset(self, **kwargs):
+        if self._episode == 1:
+            self._act()
+        return super().reset(**kwargs)
+
+
 class InfoEnv(CountEnv):
     """Says in its info where that comes from. Observes (process id, `number`, episode, step).
 

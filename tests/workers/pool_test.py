@@ -89,7 +89,7 @@ def alive(pid):
 @pytest.fixture
 def warnings(monkeypatch):
     found = []
-    monkeypatch.setattr(logging, "warning", lambda text, *args: found.append(text % args))
+    monkeypatch.setattr(logging, "warning", lambda text, *args, **_: found.append(text % args))
     return found
 
 
@@ -294,14 +294,14 @@ def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeyp
     before, seconds, sizes, original = pool.num_restarts, 0.4, [], SharedWorkers.receive_replies
     sockets = []
 
-    def receive_replies(workers, channels):
+    def receive_replies(workers, channels, restarts=False):
         sizes.append(len(channels))
         if not sockets:
             for channel in channels.values():
                 channel.limit_replies(seconds)
                 sockets.append(Noting(channel._connection))
                 channel._connection = sockets[-1]
-        return original(workers, channels)
+        return original(workers, channels, restarts)
 
     monkeypatch.setattr(SharedWorkers, "receive_replies", receive_replies)
     for pid in pool.pids:
@@ -490,13 +490,13 @@ def test_a_starting_worker_survives_a_request_for_its_stacks(monkeypatch):
     start = threading.Event()
     original = SharedWorkers.receive_replies
 
-    def receive_replies(workers, channels):
+    def receive_replies(workers, channels, restarts=False):
         if not start.is_set():
             start.set()
             for _ in range(20):
                 for channel in channels.values():
                     channel.worker.dump_stacks()
-        return original(workers, channels)
+        return original(workers, channels, restarts)
 
     monkeypatch.setattr(SharedWorkers, "receive_replies", receive_replies)
     with make() as made:

@@ -51,7 +51,7 @@ def together(*calls):
 @pytest.fixture
 def warnings(monkeypatch):
     found = []
-    monkeypatch.setattr(logging, "warning", lambda text, *args: found.append(text % args))
+    monkeypatch.setattr(logging, "warning", lambda text, *args, **_: found.append(text % args))
     return found
 
 
