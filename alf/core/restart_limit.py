@@ -24,11 +24,11 @@ class RestartLimit:
         self._times = collections.deque()  # the times of the restarts within the window
 
     def count_restart(self, loss, error_class):
-        # Without a lock: workers are counted under the lock of their pool, and collectors in one thread.
         """Counts a restart after `loss`, a text or an error; raises `error_class` if there are too many.
 
         Where the error has a cause, the log shows its traceback.
         """
+        # Without a lock: workers are counted under the lock of their pool, and collectors in one thread.
         times, now = self._times, time.monotonic()
         while times and times[0] <= now - self._period:
             times.popleft()

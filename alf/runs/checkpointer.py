@@ -64,6 +64,11 @@ class Checkpointer(tf.train.experimental.PythonState):
             self._save_replay_buffers(is_last)
         return self._newest
 
+    @property
+    def is_saved(self):
+        """Whether the newest checkpoint has the present train iteration."""
+        return self._newest == self._prefix(self.iterations)
+
     def save_for_evaluation(self):
         """Saves without the replay buffer; returns the path of a copy, which exists until the next call."""
         self._save_learner()
@@ -194,9 +199,13 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def _save_learner(self):
         """Writes a checkpoint, unless the newest one already has this state; raises the errors of `save`."""
+<<<<<<< HEAD
         path = self._prefix(self.iterations)
         # An interval, an evaluation and the end of a run may come in the same iteration: one write is enough.
         if self._newest == path and os.path.exists(path + files.COMPLETE):  # somebody may have removed it
+=======
+        if self.is_saved and os.path.exists(self._newest + files.COMPLETE):  # somebody may have removed it
+>>>>>>> 8db209e (A finished run that is started again writes nothing)
             return
         try:
             self._write_checkpoint()

@@ -173,6 +173,15 @@ def has_checkpoints(path):
     return os.path.isdir(folder) and bool(os.listdir(folder))
 
 
+def has_succeeded(path):
+    """Whether `done.json` says that the run in `path` has ended at a stop criterion."""
+    try:
+        with open(os.path.join(path, DONE_FILE), encoding="utf-8") as file:
+            return json.load(file)["status"] == "SUCCESS"
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 def _list_own_folders():
     """Lists where the user's own code is: the folders of gin files and modules."""
     package = os.path.dirname(os.path.realpath(alf.__file__))

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The outcome of a run, read from the files in its root_dir."""
 
-import json
 import os
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import numpy as np
 from alf.errors import ConfigError
 from alf.plots.runs import read_run
 from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
-from alf.runs.run_dir import DONE_FILE
+from alf.runs.run_dir import has_succeeded
 
 FINISHED, FAILED, PRUNED = "finished", "failed", "pruned"
 INTERRUPTED, WAITING = "interrupted", "waiting"
@@ -40,6 +39,7 @@ class Outcome(NamedTuple):
 
 def read_status(path):
     """FINISHED if the run says so in its `done.json`, else WAITING."""
+<<<<<<< HEAD
     try:
         with open(os.path.join(path, DONE_FILE), encoding="utf-8") as file:
             # A run that failed or was interrupted is tried again. Its exit status tells `SweepStudy` that it
@@ -47,6 +47,9 @@ def read_status(path):
             return FINISHED if json.load(file)["status"] == "SUCCESS" else WAITING
     except (OSError, ValueError, KeyError, TypeError):
         return WAITING
+=======
+    return FINISHED if has_succeeded(path) else WAITING
+>>>>>>> 8db209e (A finished run that is started again writes nothing)
 
 
 def read_outcome(path, name, value):

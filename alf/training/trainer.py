@@ -20,7 +20,7 @@ from alf.drivers.stage_clock import REST, TRAIN
 from alf.errors import ConfigError, DivergedError, check_type
 from alf.evaluation.evaluator import Evaluator
 from alf.runs.run_description import check_environments
-from alf.runs.run_dir import RunDir, has_checkpoints
+from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
 from alf.runs.seeds import seed_continued_run
 from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
@@ -129,8 +129,13 @@ class Trainer:
             self._env_steps = self.counters["env_steps"]
             self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
+<<<<<<< HEAD
             self._run_dir.write_config(self.learner.policy, save_git_state)
             # No thread of the run has started yet: none of them can see a binding change.
+=======
+            if not self._is_over():
+                self._run_dir.write_config(self.learner.policy, save_git_state)
+>>>>>>> 8db209e (A finished run that is started again writes nothing)
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
 
@@ -248,8 +253,14 @@ class Trainer:
 
         Returns (finished, reason): whether a stop criterion holds or `stop` was called; and a text that names
         the criterion or the reason. Any other end of the run is an exception; earlier checkpoints stay as
-        they are. The file `done.json` records the end.
+        they are. The file `done.json` records the end. A run that ended at a stop criterion, and has nothing
+        more to do, writes no file and calls no callback.
         """
+        if self._is_over():
+            self.finished, reason = True, self._find_reached()
+            self.close()
+            logging.info("%s: the run has ended before, and nothing is written", reason)
+            return True, reason
         self._is_training = True
         if self.restored:
             logging.info("continues from %s: %s", self.restored, self.counters)
@@ -267,6 +278,14 @@ class Trainer:
             end_callbacks(self._users, self, reason)
             self._end(reason)
         return finished, reason
+
+    def _is_over(self):
+        """Whether this process continues a run that has ended at a stop criterion and is saved."""
+        # Several learner processes find the end together, each with a directory of its own.
+        if not self.restored or self.learner.peers.count > 1:
+            return False
+        is_saved = self._checkpointer.is_saved  # not after `copy_from`
+        return is_saved and has_succeeded(self.root_dir) and self._find_reached() is not None
 
     def _loop(self):
         """Repeats train iterations; returns (finished, reason)."""
@@ -293,9 +312,13 @@ class Trainer:
         """Returns (finished, reason) if the run ends before this train iteration, else None."""
         # Read once: another thread may set it between two reads.
         interrupted = self._interrupted
+<<<<<<< HEAD
         reached = self._stopped or self._stop_criteria.reached(
             *self.position, self.metrics["BalancedReturn"], self.eval_return
         )
+=======
+        reached = self._stopped or self._find_reached()
+>>>>>>> 8db209e (A finished run that is started again writes nothing)
         # All learner processes exchange this before each iteration, so they end together: a process that went
         # on would wait for the others for ever.
         with self.learner.peers.watch():
@@ -305,6 +328,11 @@ class Trainer:
         if not any(ends):
             return None
         return bool(ends[0]), "another learner process has ended the run"
+
+    def _find_reached(self):
+        """Returns a text that names the stop criterion that is reached, or None."""
+        figures = self.metrics["AverageReturn"], self.eval_return
+        return self._stop_criteria.reached(*self.position, *figures)
 
     def _collect(self):
         """Collects for one train iteration; returns the environment steps, or None after `interrupt`."""

@@ -77,8 +77,8 @@ def _start_again(lab):
     _make_run(lab)
 
     def snapshot():
-        paths = (lab.root_dir / "checkpoints").rglob("*")
-        return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in paths if path.is_file()}
+        paths = [lab.root_dir, *lab.root_dir.rglob("*")]
+        return {x: (x.stat().st_mtime_ns, x.is_file() and x.read_bytes()) for x in paths}
 
     before = snapshot()
     outcome = Expected().check(lab.run("impala", ["StopCriteria.num_iterations = 6"]))

@@ -458,6 +458,33 @@ def test_a_run_that_has_nothing_left_to_do_ends_at_once(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+def list_files(folder):
+    paths = [folder, *folder.rglob("*")]
+    return {p: (p.stat().st_mtime_ns, p.stat().st_ino, p.is_file() and p.read_bytes()) for p in paths}
+
+
+def test_a_finished_run_that_is_started_again_writes_nothing(tmp_path):
+    callback = WhileItRuns(tmp_path)
+    start = functools.partial(make_counting_trainer, tmp_path, save_git_state=True, callbacks=[callback])
+    start(stop={"num_iterations": 2}).train()
+    before = list_files(tmp_path)
+    again = start(stop={"num_iterations": 2})
+    assert again.train() == (True, "num_iterations=2 reached") and again.finished
+    assert list_files(tmp_path) == before and len(callback.found) == 2
+    start(stop={"num_iterations": 2}).close()
+    assert list_files(tmp_path) == before
+    # It goes on with more to do, and after its weights were replaced; it ends if it was killed at the end.
+    trainer = start(stop={"num_iterations": 3})
+    assert (
+        trainer.train()[0] and trainer.counters["iterations"] == 3 and read_done(tmp_path)["iterations"] == 3
+    )
+    copying = start(stop={"num_iterations": 3})
+    copying.copy_from(os.path.join(tmp_path, "checkpoints", "ckpt-3"))
+    assert copying.train()[0] and "ckpt-4.complete" in checkpoints(tmp_path)
+    os.remove(os.path.join(tmp_path, "done.json"))
+    assert start(stop={"num_iterations": 3}).train()[0] and read_done(tmp_path)["status"] == "SUCCESS"
+
+
 # What comes at intervals.
 
 
