@@ -94,7 +94,7 @@ class PythonEnvironment(BatchedEnvironment):
         num_workers = _choose_num_workers(num_workers, env_fns, workers, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
         if num_workers == 0 and workers.restart_on_error:
-            batches = [RestartedBatch(env_fns, seeds, max_random_steps, info_keys, workers)]
+            batches: list[Any] = [RestartedBatch(env_fns, seeds, max_random_steps, info_keys, workers)]
         elif num_workers == 0:
             batches = [EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)]
         else:

@@ -1,11 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: from observed experience to updated weights."""
 
+import collections
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from alf.algorithms import Algorithm
 from alf.config.kinds import NonNegativeInt, PositiveFloat
@@ -20,6 +23,8 @@ from alf.learner.replay_training import ReplayTraining
 from alf.learner.unroll_training import UnrollTraining
 from alf.learner.update import NOT_FINITE, Update, add_scalars
 from alf.policies.policy import ONLY_POLICY
+
+_NUM_WATCHED = 50  # calls of `train` that drop most steps before the log says so
 
 
 @configurable("alf", claims_name=True)
@@ -38,7 +43,8 @@ class Learner(tf.Module):
             `Algorithm.parameter_groups` by itself, so a value loss of large returns does not shrink the
             policy's gradient. None: no limit.
         max_policy_lag: updates. A step whose action was chosen more updates ago gets weight 0 in the loss and
-            is counted in `dropped_steps`. None keeps all steps.
+            is counted in `dropped_steps`. The log says so if that happens to most steps. None keeps all
+            steps.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
         strategy: `tf.distribute.Strategy` whose replicas share the work of each update; in gin,
@@ -112,6 +118,8 @@ class Learner(tf.Module):
                 f"Learner.max_grad_norm is {max_grad_norm}: it has no effect without an optimizer"
             )
         self._max_policy_lag = max_policy_lag
+        self._dropped_fractions = collections.deque(maxlen=_NUM_WATCHED)
+        self._has_warned = False
         # An attribute, so that checkpoints hold the counter.
         self._own_counter = _check_counter(train_step_counter)
         self._device = device
@@ -327,8 +335,24 @@ class Learner(tf.Module):
             self.algorithm.after_train_iter(experience or rollout)
             if self._max_policy_lag is not None:
                 summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
+                self._warn_of_drops(float(summary["dropped_fraction"]), float(summary["policy_lag_mean"]))
             summary = add_scalars(summary, self._rollout_summary, "summarize_rollout")
         return summary
+
+    def _warn_of_drops(self, fraction, lag):
+        """Warns once if most steps of the last batches were too old, which costs nearly all experience."""
+        self._dropped_fractions.append(fraction)
+        mean = np.mean(self._dropped_fractions)
+        if self._has_warned or len(self._dropped_fractions) < _NUM_WATCHED or mean <= 0.5:
+            return
+        self._has_warned = True
+        logging.warning(
+            "alf.Learner.max_policy_lag = %d drops %.0f %% of the steps, whose policies are %.3g updates old: "
+            "raise it, or lower DriverSettings.max_waiting_batches or the updates of each batch",
+            self._max_policy_lag,
+            100 * mean,
+            lag,
+        )
 
     def _observe_statistics(self, experience):
         batch = merge_unrolls(experience)

@@ -81,7 +81,8 @@ class Update:
 
         Returns:
             `Experience` of [T+1, B, ...], whose state is the policy's recurrent state; and a dict of float32
-            scalars, the policy lag: the updates between the weights that acted and the present weights.
+            scalars: the policy lag, which is the updates between the weights that acted and the present
+            weights, and with `max_policy_lag` the fraction of the steps that are too old.
         """
         # The state has no rows: it stays out while the data transformer and the cut of the context go over
         # rows.
@@ -99,9 +100,11 @@ class Update:
         summary = {f"policy_lag_{name}": reduce(shown) for name, reduce in reductions.items()}
         if self._max_policy_lag is not None:
             is_old = is_trained & (lag > self._max_policy_lag)
+            num_old, num_all = tf.math.count_nonzero(is_old), tf.math.count_nonzero(is_trained)
+            summary["dropped_fraction"] = tf.cast(tf.math.divide_no_nan(num_old, num_all), tf.float32)
             is_trained &= ~is_old
             # Here and not in each update: several passes over a batch of unrolls count its old steps once.
-            self._dropped_steps.assign_add(tf.math.count_nonzero(is_old))
+            self._dropped_steps.assign_add(num_old)
         if self._keeps_batch:
             with tf.name_scope("keep_last"):
                 self._last_values.keep("debug/original_reward", tf.boolean_mask(original_reward, is_trained))

@@ -199,13 +199,8 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def _save_learner(self):
         """Writes a checkpoint, unless the newest one already has this state; raises the errors of `save`."""
-<<<<<<< HEAD
-        path = self._prefix(self.iterations)
         # An interval, an evaluation and the end of a run may come in the same iteration: one write is enough.
-        if self._newest == path and os.path.exists(path + files.COMPLETE):  # somebody may have removed it
-=======
         if self.is_saved and os.path.exists(self._newest + files.COMPLETE):  # somebody may have removed it
->>>>>>> 8db209e (A finished run that is started again writes nothing)
             return
         try:
             self._write_checkpoint()

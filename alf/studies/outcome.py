@@ -39,17 +39,8 @@ class Outcome(NamedTuple):
 
 def read_status(path):
     """FINISHED if the run says so in its `done.json`, else WAITING."""
-<<<<<<< HEAD
-    try:
-        with open(os.path.join(path, DONE_FILE), encoding="utf-8") as file:
-            # A run that failed or was interrupted is tried again. Its exit status tells `SweepStudy` that it
-            # failed.
-            return FINISHED if json.load(file)["status"] == "SUCCESS" else WAITING
-    except (OSError, ValueError, KeyError, TypeError):
-        return WAITING
-=======
+    # A run that failed or was interrupted is tried again. Its exit status tells `SweepStudy` that it failed.
     return FINISHED if has_succeeded(path) else WAITING
->>>>>>> 8db209e (A finished run that is started again writes nothing)
 
 
 def read_outcome(path, name, value):

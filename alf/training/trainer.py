@@ -129,13 +129,9 @@ class Trainer:
             self._env_steps = self.counters["env_steps"]
             self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
-<<<<<<< HEAD
-            self._run_dir.write_config(self.learner.policy, save_git_state)
-            # No thread of the run has started yet: none of them can see a binding change.
-=======
             if not self._is_over():
                 self._run_dir.write_config(self.learner.policy, save_git_state)
->>>>>>> 8db209e (A finished run that is started again writes nothing)
+            # No thread of the run has started yet: none of them can see a binding change.
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
 
@@ -312,13 +308,7 @@ class Trainer:
         """Returns (finished, reason) if the run ends before this train iteration, else None."""
         # Read once: another thread may set it between two reads.
         interrupted = self._interrupted
-<<<<<<< HEAD
-        reached = self._stopped or self._stop_criteria.reached(
-            *self.position, self.metrics["BalancedReturn"], self.eval_return
-        )
-=======
         reached = self._stopped or self._find_reached()
->>>>>>> 8db209e (A finished run that is started again writes nothing)
         # All learner processes exchange this before each iteration, so they end together: a process that went
         # on would wait for the others for ever.
         with self.learner.peers.watch():
@@ -331,7 +321,7 @@ class Trainer:
 
     def _find_reached(self):
         """Returns a text that names the stop criterion that is reached, or None."""
-        figures = self.metrics["AverageReturn"], self.eval_return
+        figures = self.metrics["BalancedReturn"], self.eval_return
         return self._stop_criteria.reached(*self.position, *figures)
 
     def _collect(self):

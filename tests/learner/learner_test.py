@@ -383,6 +383,22 @@ def test_steps_of_too_old_policies_are_dropped_and_counted(max_policy_lag, weigh
     assert train_on_versions(learner)["dropped_steps"] >= dropped + (max_policy_lag < 3)
 
 
+def test_a_limit_that_drops_most_steps_is_one_warning(caplog):
+    def list_warnings():
+        return [text for text in caplog.messages if "max_policy_lag" in text]
+
+    for limit, dropped in ((3, 0.0), (0, 0.8)):
+        learner = make_learner(Weighted, max_policy_lag=limit)
+        for i in range(53):
+            learner.progress.updates.assign(UPDATES)
+            assert train_on_versions(learner)["dropped_fraction"] == pytest.approx(dropped)
+            assert len(list_warnings()) == (limit == 0 and i >= 49)
+    assert list_warnings() == [
+        "alf.Learner.max_policy_lag = 0 drops 80 % of the steps, whose policies are 1.4 updates old: raise it, "
+        "or lower DriverSettings.max_waiting_batches or the updates of each batch"
+    ]
+
+
 class TwoGroups(Quadratic):
     def parameter_groups(self):
         return {"slow": [self.weights], "fast": [self.unused]}
