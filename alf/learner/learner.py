@@ -347,8 +347,8 @@ class Learner(tf.Module):
             return
         self._has_warned = True
         logging.warning(
-            "alf.Learner.max_policy_lag = %d drops %.0f %% of the steps, whose policies are %.3g updates old: "
-            "raise it, or lower DriverSettings.max_waiting_batches or the updates of each batch",
+            "alf.Learner.max_policy_lag = %d drops %.0f %% of the steps, whose policies are %.3g updates "
+            "old: raise it, or lower DriverSettings.max_waiting_batches or the updates of each batch",
             self._max_policy_lag,
             100 * mean,
             lag,

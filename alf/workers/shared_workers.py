@@ -22,7 +22,7 @@ from alf.workers.process import pack_object
 from alf.workers.worker import Worker, WorkerError, kill_workers
 
 _SUCCESS = "ended with exit status 0"
-_started = itertools.count()  # spreads the workers of all pools over the cores
+_turns = itertools.count()  # spreads the workers of all pools over cores and GPUs
 
 
 class SharedWorkers:
@@ -57,6 +57,9 @@ class SharedWorkers:
             [slice(rows.start + start, rows.start + stop) for rows in self.split_rows]
             for start, stop in itertools.pairwise(bounds)
         ]
+        # Not the indices, because several pools would put all their workers on the first cores and GPUs.
+        self._turns = list(itertools.islice(_turns, num_workers))
+        self._gpus = _list_gpus(settings.gpus)
         # Always changed in place, because the finalizer below has this list and ends the workers in it.
         self.running = []
         self._users = set(range(num_splits))  # the splits that are not closed
@@ -132,7 +135,7 @@ class SharedWorkers:
             # Before its end, which the threads of other splits meet as a loss of the same worker.
             worker.note_loss(losses[index])
         # Unlike lost workers these can close their environments.
-        _end([channels[index].worker for index in errors])
+        _end([channels[index].worker for index in errors], self._settings.close_timeout)
         return replies, losses
 
     def get_current(self):
@@ -187,11 +190,11 @@ class SharedWorkers:
             # First all processes, then all jobs: a process takes a large job only once Python has started in
             # it, and so they start side by side.
             for index in indices:
-                worker = Worker(self._rows[index], self._memory_file.fileno(), self._settings)
+                gpu = self._gpus[self._turns[index] % len(self._gpus)]
+                worker = Worker(self._rows[index], self._memory_file.fileno(), self._settings, gpu)
                 self.running[index : index + 1] = [worker]  # appends it, or replaces the previous worker
             for index in indices:
-                # Not the index, because several pools would put all their workers on the first cores.
-                core = next(_started) if self._settings.pin_workers else None
+                core = self._turns[index] if self._settings.pin_workers else None
                 job = self._make_jobs(index, seeds), self._size, core, self._settings.worker_nice
                 self.running[index].channels[0].send(pack_object(job))
             # The channel of the first split, for all of them: the others do not know these workers yet.
@@ -237,9 +240,24 @@ def _open_memory_file():
     return tempfile.TemporaryFile(buffering=0)
 
 
+def _list_gpus(numbers):
+    """Returns the names of GPUs for CUDA_VISIBLE_DEVICES of workers, in turn: [""] for none."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return [str(number) for number in numbers] or [""]
+    names = [name for name in visible.split(",") if name]
+    wrong = [number for number in numbers if number >= len(names)]
+    if wrong:
+        raise ConfigError(
+            f"WorkerSettings.gpus is {tuple(numbers)}: this process sees {len(names)} GPUs "
+            f"(CUDA_VISIBLE_DEVICES={visible!r})"
+        )
+    return [names[number] for number in numbers] or [""]
+
+
 def _close(workers, memory_file, timeout):
     """Ends all workers. A function, not a method: a finalizer runs it after the pool is gone."""
-    _end(workers)
+    _end(workers, timeout)
     # The splits are closed or garbage, so no thread waits for these sockets. The arrays of the splits stay
     # readable: their mapping keeps the memory.
     for worker in workers:
@@ -247,7 +265,7 @@ def _close(workers, memory_file, timeout):
     memory_file.close()
 
 
-def _end(workers):
+def _end(workers, timeout):
     """Ends workers, which have a moment to close their environments."""
     running = [worker for worker in workers if not worker.is_reaped()]
     # The workers see the end of the stream and close their environments, all at the same time.

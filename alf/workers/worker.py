@@ -41,6 +41,7 @@ class Worker:
         rows: list of slices, the environments of each split that it runs.
         memory_fd: int, file descriptor of the shared memory.
         settings: `WorkerSettings`.
+        gpu: text, the GPU that it sees, as CUDA_VISIBLE_DEVICES names it, or "".
 
     Attributes:
         name: text, its name in errors.
@@ -51,7 +52,7 @@ class Worker:
         loss: WorkerError that says why it is lost, or None.
     """
 
-    def __init__(self, rows, memory_fd, settings):
+    def __init__(self, rows, memory_fd, settings, gpu):
         names = [f"{part.start} to {part.stop - 1}" for part in rows]
         self.name = f"the worker process of environments {' and '.join(names)}"
         self._settings = settings
@@ -69,7 +70,9 @@ class Worker:
         # worker. Programs that this process starts do not inherit it; a copy would keep the worker alive.
         their_lifeline, lifeline = os.pipe()
         self._lifeline = os.fdopen(lifeline, "wb", buffering=0)
-        threads = dict.fromkeys(_THREAD_SETTINGS, "1") if settings.single_threaded else {}
+        env = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}
+        if settings.single_threaded:
+            env |= dict.fromkeys(_THREAD_SETTINGS, "1")
         # SIGUSR1 would end a worker that has no handler yet. The worker inherits that it is blocked, and
         # unblocks it once it has a handler. Only the mask of this thread changes, and only meanwhile.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -84,7 +87,7 @@ class Worker:
                     [sys.executable, "-c", _PROGRAM.format([str(path) for path in sys.path]), *map(str, fds)],
                     pass_fds=fds,
                     stdin=subprocess.DEVNULL,
-                    env={**os.environ, **threads},
+                    env=env,
                 )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -2,6 +2,7 @@
 """WorkerSettings: the settings of worker processes."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Annotated
 
 from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveInt
@@ -32,6 +33,9 @@ class WorkerSettings:
             ends the run with the exception.
         restart_period: seconds, the length of the sliding window in which restarts count.
         pin_workers: whether each worker stays on one core.
+        gpus: numbers of GPUs, counted among those that this process may use (CUDA_VISIBLE_DEVICES). Each
+            worker sees one of them: the first worker the first one, and so on in turn. Without any, workers
+            see no GPU.
         single_threaded: whether the numerical libraries of workers use one thread.
         worker_nice: added to the niceness of the owner. The operating system prefers processes with a lower
             niceness.
@@ -48,6 +52,7 @@ class WorkerSettings:
     restart_period: Timeout = 600.0
     restart_on_error: bool = False
     pin_workers: bool = False
+    gpus: Sequence[NonNegativeInt] = ()
     single_threaded: bool = True
     worker_nice: NonNegativeInt = 0
     max_concurrent_starts: PositiveInt | None = None

@@ -17,6 +17,7 @@ from absl import logging
 
 from alf.core.randomness import spawn_seeds
 from alf.environments import PythonEnvironment
+from alf.errors import ConfigError
 from alf.workers import WorkerError, WorkerSettings
 from tests.workers import envs
 from tests.workers.envs import INFO_KEYS, CountEnv, InfoEnv, ProcessEnv, StartEnv, WaitEnv
@@ -127,6 +128,30 @@ def test_restart_period():
 def test_pin_workers():
     with bound([ProcessEnv], pin_workers=True) as env:
         assert env.reset().observation[0, CORES] == 1
+
+
+def test_gpus(monkeypatch):
+    """By the variable alone: no GPU is needed."""
+    ends = functools.partial(envs.GpuEnv, at=1, act=envs.end_process)
+    for visible, gpus, seen in [
+        (None, (0, 2), {0, 2}),
+        ("4,7,5", (0, 2), {4, 5}),
+        ("4,7,5", (), {-1}),
+        (None, (), {-1}),
+    ]:
+        if visible is None:
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        else:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        with bound([envs.GpuEnv, envs.GpuEnv, ends, envs.GpuEnv], 4, gpus=gpus) as env:
+            found = env.reset().observation[:, SEED].tolist()
+            assert found[:2] == found[2:] and set(found) == seen
+            assert step(env).observation[:, SEED].tolist() == found and env.num_restarts == 1
+    for visible, number in (("4,7,5", 3), ("", 0)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        with pytest.raises(ConfigError, match=rf"gpus is \(0, {number}\): this process sees {number} GPUs"):
+            with bound([envs.GpuEnv], 1, gpus=(0, number)):
+                pass
 
 
 def test_single_threaded(monkeypatch):

@@ -394,8 +394,8 @@ def test_a_limit_that_drops_most_steps_is_one_warning(caplog):
             assert train_on_versions(learner)["dropped_fraction"] == pytest.approx(dropped)
             assert len(list_warnings()) == (limit == 0 and i >= 49)
     assert list_warnings() == [
-        "alf.Learner.max_policy_lag = 0 drops 80 % of the steps, whose policies are 1.4 updates old: raise it, "
-        "or lower DriverSettings.max_waiting_batches or the updates of each batch"
+        "alf.Learner.max_policy_lag = 0 drops 80 % of the steps, whose policies are 1.4 updates old: "
+        "raise it, or lower DriverSettings.max_waiting_batches or the updates of each batch"
     ]
 
 

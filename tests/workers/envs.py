@@ -275,6 +275,15 @@ class ProcessEnv(CountEnv):
         return np.array(["tensorflow" in sys.modules, cores, threads, nice], np.float64)
 
 
+class GpuEnv(CountEnv):
+    """Observes, in place of the seed, the GPU that its process sees, or -1; `act` as in `CountEnv`."""
+
+    def _observe(self):
+        observation = super()._observe()
+        observation[1] = int(os.environ["CUDA_VISIBLE_DEVICES"] or -1)
+        return observation
+
+
 class StartEnv(CountEnv):
     """Its constructor takes a while. Observes, in place of the seed, how many constructors ran meanwhile."""
 
