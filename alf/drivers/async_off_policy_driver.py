@@ -223,6 +223,7 @@ class AsyncOffPolicyDriver(Driver):
                     # A wait that `StallWatch` measures: an actor gives its permit back only after its answer.
                     with self._waiting(COPY):
                         self._copy_weights()
+                    self.num_broadcasts += 1
             if self._collectors is not None:
                 age = int(self.learner.progress.updates) - self._published
                 if publishes or age >= self._collectors.broadcast_interval:
@@ -324,6 +325,7 @@ class AsyncOffPolicyDriver(Driver):
         """Gives the collectors the learner's weights; later requests use them."""
         # Read before the weights, in the thread that updates them: both are of the same update.
         self._published = int(self.learner.progress.updates)
+        self.num_broadcasts += 1
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
 
 

@@ -53,6 +53,7 @@ class Driver(abc.ABC):
         batch_shape: tuple of ints (Q, T, B): each batch is an `Experience` of [Q, T+1, B, ...]. None without
             environments.
         clocks: `StageClocks` of its threads.
+        num_broadcasts: int, how often actors or collectors with a copy of the weights have got new ones.
     """
 
     batch_shape: Any = None
@@ -105,6 +106,7 @@ class Driver(abc.ABC):
         # Without a lock: `publish_soon` is for callbacks of the trainer, which run in the thread that
         # collects.
         self._publishes_next = False
+        self.num_broadcasts = 0
 
     @classmethod
     def from_env_fn(

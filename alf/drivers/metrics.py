@@ -246,6 +246,8 @@ class EpisodeStatistics:
             EpisodeMetric("AverageEpisodeLength", figures["length"]),
             EpisodeMetric("MinReturn", figures["return"], min),
             EpisodeMetric("MaxReturn", figures["return"], max),
+            EpisodeMetric("MinEpisodeLength", figures["length"], min),
+            EpisodeMetric("MaxEpisodeLength", figures["length"], max),
             self._balanced,
         ]
         components = range(self._num_rewards if has_components else 0)

@@ -143,8 +143,9 @@ def _check_stop_criteria(until_env_steps, criteria):
             f"{until_env_steps}, so it is never reached; set num_iterations or max_seconds in its place"
         )
     ends = steps, criteria.num_iterations, criteria.max_seconds, criteria.target_eval_return
-    if criteria.target_return is not None and all(limit is None for limit in ends):
-        raise ConfigError(
-            "Trainer.collect_until_env_steps is set: StopCriteria.target_return cannot be reached after the "
-            "end of collection; set num_iterations, max_seconds or target_eval_return, too"
-        )
+    for name in ("target_return", "num_env_steps_of_each"):
+        if getattr(criteria, name) is not None and all(limit is None for limit in ends):
+            raise ConfigError(
+                f"Trainer.collect_until_env_steps is set: StopCriteria.{name} cannot be reached after the "
+                "end of collection; set num_iterations, max_seconds or target_eval_return, too"
+            )

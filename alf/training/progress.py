@@ -22,12 +22,14 @@ class Progress(Callback):
 
     Attributes:
         trained, collected: `Throughput`s of the steps learned from, and of the steps of the environments.
+        policies: dict from each of several policies that learn to the `Throughput` of its steps.
     """
 
     def __init__(self, stop_criteria):
         self._stop_criteria = stop_criteria
         self.trained: Any = None
         self.collected: Any = None
+        self.policies: dict[str, Throughput] = {}
         self._bar: Any = None
         self._report: Any = None
         self._has_trained = False
@@ -38,6 +40,7 @@ class Progress(Callback):
         episodes = EpisodeFigures(trainer.metrics)
         self._report = RunReport(lambda: _count(trainer, episodes), episodes, trainer.driver.clocks)
         self.trained, self.collected = Throughput(), Throughput()
+        self.policies = {name: Throughput() for name in count_policy_steps(trainer.learner)}
         self._count_steps(trainer)
         rates = self.trained, self.collected
         self._bar = ProgressBar(*rates, self._stop_criteria, episodes, trainer.summaries.stages)
@@ -78,6 +81,14 @@ class Progress(Callback):
     def _count_steps(self, trainer):
         self.trained.count_up_to(trainer.position.num_env_steps)
         self.collected.count_up_to(trainer.metrics["EnvironmentSteps"].result())
+        for name, steps in count_policy_steps(trainer.learner).items():
+            self.policies[name].count_up_to(steps)
+
+
+def count_policy_steps(learner):
+    """Returns the environment steps that each of several policies has learned from, a dict of ints."""
+    learners = {name: one for name, one in learner.learners.items() if one is not learner}
+    return {name: int(one.progress.env_steps) for name, one in learners.items()}
 
 
 def _count(trainer, episodes):

@@ -34,6 +34,8 @@ class StopCriteria:
             one environment these are the last `EpisodeStatistics.window` episodes. With several, each one has
             an equal number of them, at least one, so that those that end early do not decide alone.
         target_eval_return: mean return of an evaluation by `Evaluator`.
+        num_env_steps_of_each: environment steps that each policy has learned from, where several learn:
+            training ends when the last one has so many.
     """
 
     num_iterations: WholeNumber | None = None
@@ -41,6 +43,7 @@ class StopCriteria:
     max_seconds: PositiveFloat | None = None
     target_return: float | None = None
     target_eval_return: float | None = None
+    num_env_steps_of_each: WholeNumber | None = None
 
     def reached(
         self,
@@ -49,6 +52,7 @@ class StopCriteria:
         max_seconds: float,
         balanced_return: BalancedReturn,
         eval_return: float | None = None,
+        least_env_steps: int = 0,
     ) -> str | None:
         """Returns a text that names the criterion that is reached, or None.
 
@@ -56,12 +60,16 @@ class StopCriteria:
             num_iterations, num_env_steps, max_seconds: the fields of a `Position`.
             balanced_return: `BalancedReturn`.
             eval_return: float, the mean return of the last evaluation, or None.
+            least_env_steps: int, the environment steps of the policy that has learned from the fewest.
         """
         position = Position(num_iterations, num_env_steps, max_seconds)
         for name, value in position._asdict().items():
             limit = getattr(self, name)
             if limit is not None and value >= limit:
                 return f"{name}={limit} reached"
+        limit = self.num_env_steps_of_each
+        if limit is not None and least_env_steps >= limit:
+            return f"num_env_steps_of_each={limit} reached"
         # A few early episodes are often the short or lucky ones: their average must not end a run.
         target = self.target_return
         # NaN, before all environments have ended enough episodes, reaches nothing.

@@ -14,6 +14,7 @@ from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat
 from alf.config.settings import Role, configurable
 from alf.training.machine import MachineMeter
+from alf.training.progress import count_policy_steps
 from alf.training.stages import StageMeter
 from alf.training.summary_writer import SummaryWriter, read_hyperparameters, write_histogram
 
@@ -84,7 +85,8 @@ class Summaries(Callback):
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in self._summary.items()}
         progress = trainer.progress
-        for name, steps in (("", progress.trained), ("collected_", progress.collected)):
+        policies = [(f"{name}/", steps) for name, steps in progress.policies.items()]
+        for name, steps in (("", progress.trained), ("collected_", progress.collected), *policies):
             rates = steps.rates().items()
             values |= {f"throughput/{name}steps_per_second_{window}": rate for window, rate in rates}
         values |= self.stages.measure(trainer.collects)
@@ -95,6 +97,10 @@ class Summaries(Callback):
         values |= self._machine.measure()
         values |= {f"queues/{name}": size for name, size in trainer.driver.queue_sizes().items()}
         values |= {f"replay/{name}": n for name, n in trainer.learner.replay_counts().items()}
+        steps = count_policy_steps(trainer.learner)
+        values |= {f"train/{name}/env_steps": count for name, count in steps.items()}
+        if trainer.driver.num_broadcasts:
+            values["train/weight_broadcasts"] = trainer.driver.num_broadcasts
         values["environments/worker_restarts"] = trainer.driver.num_restarts
         values["train/iterations"] = trainer.counters["iterations"]
         return values

@@ -321,7 +321,9 @@ class Trainer:
 
     def _find_reached(self):
         """Returns a text that names the stop criterion that is reached, or None."""
-        figures = self.metrics["BalancedReturn"], self.eval_return
+        learners = self.learner.learners.values()
+        least_env_steps = min(int(learner.progress.env_steps) for learner in learners)
+        figures = self.metrics["BalancedReturn"], self.eval_return, least_env_steps
         return self._stop_criteria.reached(*self.position, *figures)
 
     def _collect(self):

@@ -29,6 +29,7 @@ DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [
     *("EnvironmentSteps", "NumberOfEpisodes", "AverageReturn", "AverageDiscountedReturn", "AverageReward"),
     *("AverageStepDiscountedReturn", "AverageEpisodeLength", "MinReturn", "MaxReturn", "BalancedReturn"),
+    *("MinEpisodeLength", "MaxEpisodeLength"),
 ]
 
 

@@ -21,6 +21,8 @@ NAMES = [
     "MinReturn",
     "MaxReturn",
     "BalancedReturn",
+    "MinEpisodeLength",
+    "MaxEpisodeLength",
 ]
 COMPONENTS = ["AverageReturn", "AverageDiscountedReturn", "AverageReward", "AverageStepDiscountedReturn"]
 KINDS = ("info", "info_last", "info_sum")
@@ -79,7 +81,7 @@ class StepByStep:
 
     def values(self, name):
         """A figure of the last episodes that have it."""
-        name = "AverageReturn" if name in ("MinReturn", "MaxReturn") else name
+        name = name.replace("Min", "Average").replace("Max", "Average")
         values = [figures[name] for _, figures in self.episodes]
         return [x for x in values if not math.isnan(x)][-self._window :]
 
@@ -91,7 +93,7 @@ class StepByStep:
 
     def result(self, name):
         values = self.values(name) or [math.nan]
-        return {"MinReturn": np.min, "MaxReturn": np.max}.get(name, np.mean)(values)
+        return {"Min": np.min, "Max": np.max}.get(name[:3], np.mean)(values)
 
 
 class Worlds:
@@ -287,6 +289,8 @@ def test_an_episode_over_three_records_by_hand():
         "AverageEpisodeLength": 5.0,
         "MinReturn": 31.0,
         "MaxReturn": 31.0,
+        "MinEpisodeLength": 5.0,
+        "MaxEpisodeLength": 5.0,
         "AverageDiscountedReturn": 5.0,
         "AverageReward": 6.2,
         "BalancedReturn": 31.0,

@@ -260,6 +260,7 @@ def test_the_actors_copy_is_no_new_policy_and_has_variables_of_its_own():
         driver.stop()
     assert CountedPolicy.made == made, "the constructor was called again"
     assert not policy.rows, "the learner's own policy acted"
+    assert driver.num_broadcasts == 2  # before the updates 12 and 16
     versions = np.concatenate([e.policy_version.ravel() for e in learner.observed])
     acting = np.concatenate([e.info["version"].ravel() for e in learner.observed])
     np.testing.assert_array_equal(versions, acting)

@@ -27,6 +27,7 @@ from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
 from tests.builders import build_trainer
 from tests.games.players_test import Chase
+from tests.training.event_files import read_events
 from tests.training.small_runs import make_idle_learner
 
 BATCH_SIZE, EPISODE_LENGTH = 12, 5
@@ -88,6 +89,20 @@ def make_chase():
 def test_policies_of_agents_with_different_spaces_train(tmp_path):
     trainer = train(tmp_path, make_chase(), 8)
     assert all(int(learner.progress.updates) > 0 for learner in trainer.learner.learners.values())
+
+
+def test_the_run_ends_when_each_policy_has_its_steps(tmp_path):
+    """Two of three rows are a policy's that has its steps long before the other one."""
+    experiment = make_experiment(Policies(("a", "b"), ("a", "a", "b")))
+    stop = functools.partial(StopCriteria, num_env_steps_of_each=100)
+    trainer = build_trainer(str(tmp_path), experiment.make_driver(), stop_criteria_ctor=stop)
+    assert trainer.train() == (True, "num_env_steps_of_each=100 reached")
+    steps = {name: int(learner.progress.env_steps) for name, learner in trainer.learner.learners.items()}
+    assert 100 <= steps["b"] < 140 < steps["a"]
+    events = read_events(tmp_path / "train")
+    for name, count in steps.items():
+        assert events[f"train/{name}/env_steps"][-1][1] == count
+        assert events[f"throughput/{name}/steps_per_second_5min"][-1][1] > 0
 
 
 def make_two_algorithms(mapping):

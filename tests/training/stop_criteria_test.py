@@ -68,14 +68,23 @@ def test_whichever_comes_first():
     assert criteria.reached(0, 0, 0, balanced_return(1, 1, 1)).startswith("target_return=1 reached")
 
 
-@pytest.mark.parametrize("name", ["num_iterations", "num_env_steps"])
+def test_the_steps_of_the_policy_with_the_fewest_count():
+    criteria = StopCriteria(num_env_steps_of_each=50)
+    assert criteria.reached(9, 1000, 1.4, NONE, least_env_steps=49) is None
+    assert criteria.reached(9, 100, 1.4, NONE, least_env_steps=50) == "num_env_steps_of_each=50 reached"
+
+
+COUNTS = ["num_iterations", "num_env_steps", "num_env_steps_of_each"]
+
+
+@pytest.mark.parametrize("name", COUNTS)
 def test_counts_are_whole(name):
     with pytest.raises(ConfigError, match=rf"StopCriteria\.{name} is 2.5: it must be a whole number above 0"):
         StopCriteria(**{name: 2.5})
     assert StopCriteria(**{name: 1e6}) == StopCriteria(**{name: 1_000_000})
 
 
-@pytest.mark.parametrize("name", ["num_iterations", "num_env_steps", "max_seconds"])
+@pytest.mark.parametrize("name", [*COUNTS, "max_seconds"])
 @pytest.mark.parametrize("limit", [0, -1])
 def test_limits_are_positive(name, limit):
     with pytest.raises(ConfigError, match=rf"StopCriteria\.{name} is {limit}"):

@@ -261,7 +261,8 @@ def test_summaries(runs):
     expected = {
         "metrics": [
             *("AverageReturn", "MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
-            *("AverageStepDiscountedReturn", "AverageEpisodeLength", "NumberOfEpisodes"),
+            *("AverageStepDiscountedReturn", "AverageEpisodeLength", "MinEpisodeLength", "MaxEpisodeLength"),
+            "NumberOfEpisodes",
         ],
         "train": [
             *("loss", "policy_loss", "value_loss", "entropy", "entropy_weight", "gradient_norm"),
