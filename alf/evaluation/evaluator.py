@@ -2,6 +2,7 @@
 """Evaluator: evaluates checkpoints during training, in a thread or in another process."""
 
 import contextlib
+import functools
 import queue
 import threading
 import time
@@ -140,7 +141,9 @@ class Evaluator:
             self._session = ClusterSession(self._remote, self._policy, self._settings)
         self._last_steps, self._last_time = env_steps, time.monotonic()
         # A daemon, so that an environment that hangs does not keep the process alive after `close`.
-        self._thread = threading.Thread(target=self._work, name="Evaluator", daemon=True)
+        # The session as an argument: `close` may have taken it away before the thread begins.
+        work = functools.partial(self._work, self._session)
+        self._thread = threading.Thread(target=work, name="Evaluator", daemon=True)
         self._thread.start()
 
     def is_due(self, env_steps: int) -> bool:
@@ -200,10 +203,10 @@ class Evaluator:
         if self._thread.is_alive():
             logging.warning("the environments of the evaluation did not close within %g s", _CLOSE_SECONDS)
 
-    def _work(self):
+    def _work(self, session):
         """Evaluates the checkpoints in the queue. The thread runs this, and also closes the environments."""
         # Bound once, because `close` clears the attribute while this thread runs.
-        with contextlib.closing(self._session) as session:
+        with contextlib.closing(session):
             while (job := self._jobs.get()) is not None:
                 started = time.monotonic()
                 try:

@@ -8,6 +8,7 @@ All checkpoints share one file of the replay buffer, `replay_buffer.npz`, in the
 import concurrent.futures
 import contextlib
 import json
+import math
 import os
 
 import tensorflow as tf
@@ -85,6 +86,8 @@ class Checkpointer(tf.train.experimental.PythonState):
         """
         folder = os.path.join(self._path, "best")
         path, mean = os.path.join(folder, "evaluation.json"), evaluation.figures["return"]["mean"]
+        if math.isnan(mean):  # nothing would ever be more
+            return False
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
             with open(path, encoding="utf-8") as file:
                 # Not `<=`: a mean of NaN is not the best one either. A damaged file has nothing to beat.

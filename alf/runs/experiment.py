@@ -185,6 +185,8 @@ class Experiment:
             return OfflineDriver(learner)
         except BaseException:
             close_all(envs)
+            if collectors is not None:  # They hold a reservation of the cluster's CPUs.
+                collectors.close()
             raise
 
     def make_collector(self, index: int, num_restarts: int, num_envs: int, **kwargs: Any) -> Collector:

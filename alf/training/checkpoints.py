@@ -8,7 +8,7 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import Role, configurable
-from alf.errors import SaveError
+from alf.errors import DivergedError, SaveError
 from alf.runs.checkpointer import Checkpointer
 
 
@@ -68,3 +68,13 @@ class Checkpoints(Callback):
         with trainer.driver.clocks.learner.stage("checkpoints"):
             # A SaveError ends this run with an error: there is no later save that may succeed.
             trainer.save(is_last=True)
+
+    def save_after_error(self, trainer: Any, error: Exception) -> None:
+        """Saves after an error while experience was collected, unless the weights are at fault."""
+        # Several learner processes end at different iterations.
+        if isinstance(error, DivergedError) or trainer.learner.peers.count > 1:
+            return
+        try:
+            trainer.save(is_last=True)
+        except Exception as failure:  # the first error matters more
+            logging.error("%s", failure)

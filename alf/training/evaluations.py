@@ -6,7 +6,8 @@ import functools
 from absl import logging
 
 from alf.callback import Callback
-from alf.errors import SaveError
+from alf.errors import ConfigError, SaveError, check_type
+from alf.evaluation.evaluator import Evaluator
 from alf.training.summary_writer import write_gif
 
 _LAST_SECONDS = 60.0  # the time for the last evaluation to end when a stop criterion holds
@@ -83,3 +84,14 @@ class Evaluations(Callback):
             ", the best so far" if is_best else "",
         )
         trainer.call_back("on_evaluation", evaluation)
+
+
+def make_evaluations(evaluator_ctor, stop_criteria):
+    """Makes a list with the `Evaluations` of a run; [] if nothing evaluates."""
+    if evaluator_ctor is not None:
+        return [Evaluations(check_type("what Trainer.evaluator_ctor makes", evaluator_ctor(), Evaluator))]
+    if stop_criteria.target_eval_return is not None:
+        raise ConfigError(
+            "StopCriteria.target_eval_return is set, but nothing evaluates: set Trainer.evaluator_ctor"
+        )
+    return []

@@ -17,7 +17,7 @@ from alf.core.annotations import FilePath
 from alf.core.files import find_path
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, TRAIN
-from alf.errors import ConfigError, DivergedError, check_type
+from alf.errors import DivergedError, check_type
 from alf.evaluation.evaluator import Evaluator
 from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
@@ -25,7 +25,7 @@ from alf.runs.seeds import seed_continued_run
 from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase
-from alf.training.evaluations import Evaluations
+from alf.training.evaluations import Evaluations, make_evaluations
 from alf.training.progress import Progress
 from alf.training.stop_criteria import Position, StopCriteria
 from alf.training.summaries import Summaries
@@ -114,8 +114,8 @@ class Trainer:
             self._collection = Collection(driver, self._stop_criteria, *phases)
             self.progress = Progress(self._stop_criteria)
             self.summaries, self.checkpoints = summaries_ctor(), checkpoints_ctor()
-            self._own = [self.progress, *self._make_evaluations(evaluator_ctor)]
-            self._own += [self.summaries, self.checkpoints]
+            evaluations = make_evaluations(evaluator_ctor, self._stop_criteria)
+            self._own = [self.progress, *evaluations, self.summaries, self.checkpoints]
             self.call_back("on_check")
             check_dead_bindings()
             # All checks that need no directory are above. From here on the run has its directory.
@@ -134,16 +134,6 @@ class Trainer:
             # No thread of the run has started yet: none of them can see a binding change.
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
-
-    def _make_evaluations(self, evaluator_ctor):
-        if evaluator_ctor is not None:
-            evaluator = check_type("what Trainer.evaluator_ctor makes", evaluator_ctor(), Evaluator)
-            return [Evaluations(evaluator)]
-        if self._stop_criteria.target_eval_return is not None:
-            raise ConfigError(
-                "StopCriteria.target_eval_return is set, but nothing evaluates: set Trainer.evaluator_ctor"
-            )
-        return []
 
     def _begin(self, initial_checkpoint):
         """Seeds a continued run anew, so that it repeats nothing; loads the initial weights of a new one."""
@@ -337,21 +327,11 @@ class Trainer:
             # The driver was made to fail by `interrupt`, so this is how the run ends and not an error of it.
             if self._interrupted:
                 return None
-            self._save_after_error(error)
+            # Before the first update there is nothing to lose, and a run without checkpoints may begin again
+            # with other settings.
+            if self._first_trained is not None:
+                self.checkpoints.save_after_error(self, error)
             raise
-
-    def _save_after_error(self, error):
-        """Saves after an error while experience was collected, unless the weights are at fault."""
-        if isinstance(error, DivergedError):
-            return
-        # Before the first update there is nothing to lose, and a run without checkpoints may begin again with
-        # other settings. Several learner processes end at different iterations.
-        if self._first_trained is None or self.learner.peers.count > 1:
-            return
-        try:
-            self.save(is_last=True)
-        except Exception as error:
-            logging.error("%s", error)
 
     def _train_iter(self, steps):
         """Trains after `steps` environment steps were collected; returns the summary."""

@@ -278,6 +278,7 @@ def test_a_nan_is_never_the_best(tmp_path):
     trainer = make_trainer(tmp_path, interval_steps=10**9)
     checkpointer = trainer.checkpoints.checkpointer
     path = checkpointer.save_for_evaluation()
+    assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
     assert checkpointer.keep_best(make_evaluation(path, -5.0))
     assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
     trainer.close()
