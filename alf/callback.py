@@ -6,6 +6,7 @@ from typing import Any
 from absl import logging
 
 from alf.config.settings import Role
+from alf.errors import InterruptedDriverError
 
 
 class Callback:
@@ -50,6 +51,13 @@ class Callback:
         and another error that `on_end` raises is only logged.
         """
 
+    def get_state(self) -> Any:
+        """Returns the state that checkpoints save, as JSON types; None: it has none."""
+        return None
+
+    def set_state(self, state: Any) -> None:
+        """Restores the state that `get_state` returned; called before `on_begin`, if a checkpoint has one."""
+
     def on_close(self, trainer: Any) -> None:
         """Is called after `on_end`, or when a trainer closes without training. It releases resources.
 
@@ -62,6 +70,8 @@ def call_back(callbacks, name, *args):
     for callback in callbacks:
         try:
             getattr(callback, name)(*args)
+        except InterruptedDriverError:  # while it called environments
+            raise
         except Exception:
             logging.error("%s.%s of Trainer.callbacks raised an error", type(callback).__name__, name)
             raise

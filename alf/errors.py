@@ -21,6 +21,10 @@ class EnvError(RuntimeError):
     """
 
 
+class InterruptedDriverError(RuntimeError):
+    """The driver was interrupted by `Driver.interrupt`, before or while a method of it waited."""
+
+
 class StallError(RuntimeError):
     """A part of a run waited longer than its time-out. The message names both."""
 

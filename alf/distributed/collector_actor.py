@@ -11,11 +11,12 @@ class CollectorActor:
     Args:
         make_collector, import_paths: arguments of `make_here`.
         compresses: whether to compress its answers.
+        attributes: dict by name of the attributes of its environments.
     """
 
-    def __init__(self, make_collector, import_paths, compresses=False):
+    def __init__(self, make_collector, import_paths, compresses=False, attributes=None):
         self._make_collector, self._import_paths = make_collector, import_paths
-        self._compresses = compresses
+        self._compresses, self._attributes = compresses, attributes or {}
         self._collector = None
         self._weights = None  # the list with Ray's reference of the weights that the collector has
 
@@ -31,10 +32,20 @@ class CollectorActor:
         """
         import ray  # here, because ALF works without it
 
-        if self._collector is None:
-            self._collector = make_here(self._make_collector, self._import_paths)
+        collector = self._get_collector()
         # Lists of references are equal if they refer to the same object.
         is_new, self._weights = weights != self._weights, weights
-        answer = self._collector.collect(ray.get(weights[0]) if is_new else None)
+        answer = collector.collect(ray.get(weights[0]) if is_new else None)
         answer = answers.compress(answer) if self._compresses else answer
         return answer, ray.get_runtime_context().get_node_id()
+
+    def ask(self, method, *args):
+        """Returns the result of a method of the `Collector`, which Ray calls between two answers."""
+        return getattr(self._get_collector(), method)(*args)
+
+    def _get_collector(self):
+        if self._collector is None:
+            self._collector = make_here(self._make_collector, self._import_paths)
+            for name, value in self._attributes.items():
+                self._collector.set_attr(name, value)
+        return self._collector

@@ -6,7 +6,7 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import cloudpickle
 import numpy as np
@@ -100,6 +100,11 @@ class RayCollectors(Collectors):
         self._actors = []
         self._counts = [0] * num_collectors  # restarts of each collector
         self._failed_starts = [0] * num_collectors  # of each collector, in a row
+        self.attributes: Any = {}
+        # The method that was asked with its arguments; for each collector Ray's reference of its result, and
+        # the time in seconds of `running_time`.
+        self._asked: Any = ()
+        self._results: Any = []
         self._last_answers = [None] * num_collectors  # seconds of `running_time`; None since its last start
         # For each collector its requests without an answer, the oldest first: it answers in this order.
         self._requests = [collections.deque() for _ in range(num_collectors)]
@@ -138,6 +143,39 @@ class RayCollectors(Collectors):
                 # `_replace` repeats only the requests that wait; this one was taken out of them.
                 self.request(request.index)
             return None
+
+    def ask(self, method, *args):
+        self._asked = method, *args
+        self._results = [self._ask_actor(index) for index in range(self.num_collectors)]
+
+    def _ask_actor(self, index):
+        return self._actors[index].ask.remote(*self._asked), running_time()
+
+    def receive_results(self, timeout):
+        references = [reference for reference, _ in self._results]
+        ready, _ = self._ray.wait(references, num_returns=len(references), timeout=timeout)
+        now, results = running_time(), []
+        for index, (reference, since) in enumerate(self._results):
+            limit = self._settings.timeout if self._last_answers[index] else self._settings.start_timeout
+            if reference in ready:
+                try:
+                    results.append(self._ray.get(reference))
+                    continue
+                except self._ray.exceptions.RayTaskError as error:
+                    raise raised(error) from error
+                except self._ray.exceptions.RayError as error:
+                    loss = f"has died: {first_line(error)}"
+            elif since < now - limit:
+                loss = f"has not answered for {limit:g} s"
+            else:
+                continue
+            self._replace(index, loss)
+            self._results[index] = self._ask_actor(index)
+        if len(results) < len(references):
+            return None
+        if self._asked[0] == "set_attr":  # only now: successors would fail at an attribute that is unknown
+            self.attributes[self._asked[1]] = self._asked[2]
+        return results
 
     def _receive(self, timeout):
         """Waits until a collector has answered, or an answer has arrived; returns what `receive` does."""
@@ -201,7 +239,9 @@ class RayCollectors(Collectors):
         options = actor_options(own.num_cpus, own.num_gpus, own.resources, own.placement)
         actor_class = self._ray.remote(**options)(CollectorActor)
         # As bytes, because Ray would unpickle it, and so import TensorFlow, before the actor has hidden GPUs.
-        return actor_class.remote(cloudpickle.dumps(make), sys.path, self._collectors_compress)
+        return actor_class.remote(
+            cloudpickle.dumps(make), sys.path, self._collectors_compress, self.attributes
+        )
 
     def _check_late(self):
         """Raises LostError if a collector or a transfer has not answered within the time-out."""

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
 
+import collections
 import functools
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -82,6 +83,8 @@ class AsyncOffPolicyDriver(Driver):
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         self._policy = policy = _make_policy(learner.policy, settings)
         self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
+        # In lockstep no more than the batch that was ordered can wait.
+        self._queue_length = self._num_unrolls * (1 if settings.is_lockstep else settings.max_waiting_batches)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
             specs.reply_spec(policy),
@@ -90,8 +93,7 @@ class AsyncOffPolicyDriver(Driver):
             num_envs,
             num_actors,
             settings.actor_queue_cap,
-            # In lockstep no more than the batch that was ordered can wait.
-            self._num_unrolls * (1 if settings.is_lockstep else settings.max_waiting_batches),
+            self._queue_length,
             # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is.
             4 * self._num_sources,
         )
@@ -114,6 +116,8 @@ class AsyncOffPolicyDriver(Driver):
         collector_orders: list[Any] = [] if collectors is None else [queues.collector_orders]
         self._orders = [*queues.unroll_orders, *collector_orders]
         self._published = None  # the version of the weights that the collectors have
+        self._collector_thread: Any = None
+        self._set_aside: Any = collections.deque()  # batches that `_make_room` has taken, for `collect`
 
     def _make_unroll_spec(self, with_env_info):
         """Returns the specs of an unroll in the learn queue: an `Experience` of [T+1, B, ...]."""
@@ -178,9 +182,10 @@ class AsyncOffPolicyDriver(Driver):
         orders = self._tf_queues.collector_orders if self._settings.is_lockstep else None
         clock = StageClock()
         self.clocks.collectors.append(clock)
-        return CollectorThread(
+        self._collector_thread = CollectorThread(
             self._threads.coord, self._tf_queues, self._collectors, hand_over, clock, orders
         )
+        return self._collector_thread
 
     def get_training_exps(self) -> tuple[Experience, Array]:
         """Waits for Q unrolls and takes them from the learn queue.
@@ -192,7 +197,7 @@ class AsyncOffPolicyDriver(Driver):
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped.
         """
-        return self._dequeue(())
+        return self._set_aside.popleft() if self._set_aside else self._dequeue(())
 
     def _dequeue_batch(self, _):
         queues = self._tf_queues
@@ -237,6 +242,20 @@ class AsyncOffPolicyDriver(Driver):
                 total += int(steps)
             return total
 
+    def _ask_collectors(self, method, *args):
+        thread = self._collector_thread
+        return [] if thread is None else [thread.ask(functools.partial(thread.ask_collectors, method, *args))]
+
+    def _make_room(self, waiting):
+        # A thread answers once its unroll is in the learn queue. If that is full, only this thread could make
+        # room, and it waits for the answer: so it takes a batch, which the next `collect` gets. But not while
+        # all threads that it waits for step an environment: meanwhile batches would gather without end.
+        calls, num_envs = getattr(self._threads.unroller, "calls", ()), len(self._envs)
+        is_handing_over = any(i == num_envs or calls[i] is None for i in waiting)
+        if is_handing_over and self._tf_queues.learn_queue.size() == self._queue_length:
+            with single_threaded():
+                self._set_aside.append(self._dequeue(()))
+
     def run_async(self) -> int:
         """Another name of `collect`."""
         return self.collect()
@@ -254,7 +273,7 @@ class AsyncOffPolicyDriver(Driver):
         if self._settings.mode != "poll":
             return super()._count_due_batches()
         # Nobody else takes unrolls, so those that are counted now are still there when they are taken.
-        num_ready = self._tf_queues.learn_queue.size() // self._num_unrolls
+        num_ready = len(self._set_aside) + self._tf_queues.learn_queue.size() // self._num_unrolls
         max_length = self._settings.max_unroll_length
         if max_length is None:
             return num_ready

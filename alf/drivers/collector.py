@@ -87,6 +87,14 @@ class Collector:
         experience = experience._replace(env_id=experience.env_id + np.int32(self._first_env_id))
         return [x.numpy() for x in tf.nest.flatten(experience)]
 
+    def call_envs(self, method, *args):
+        """Calls a method of each environment; returns a list, as `Driver.call_envs` does."""
+        return self._driver.call_envs(method, *args)
+
+    def set_attr(self, name, value):
+        """Sets an attribute of each environment, as `Driver.set_attr` does."""
+        self._driver.set_attr(name, value)
+
     def close(self):
         """Ends all threads and closes the environments, as `Driver.stop` does."""
         self._driver.stop()

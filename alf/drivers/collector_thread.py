@@ -4,9 +4,10 @@
 import abc
 from typing import Any
 
-from alf.drivers.env_thread import lap_hand_over
+from alf.drivers.env_thread import lap_hand_over, wake
 from alf.drivers.stage_clock import HAND_OVER, RECEIVE
 from alf.drivers.threads import DriverThread
+from alf.errors import InterruptedDriverError
 
 # Queues that close do not wake a thread that waits for Ray, so it must look by itself.
 _RECEIVE_SECONDS = 0.5  # the longest wait for unrolls until the thread looks whether the driver stops
@@ -23,6 +24,7 @@ class Collectors(abc.ABC):
         broadcast_interval: int, updates after which the collectors get new weights.
         max_requests_in_flight: int, requests that a collector has at a time.
         weights_dtype: text, the dtype in which `get_weights` returns trainable weights.
+        attributes: dict by name of the attributes of environments that collectors get when they start.
     """
 
     num_collectors: int
@@ -32,6 +34,7 @@ class Collectors(abc.ABC):
     broadcast_interval: int
     max_requests_in_flight: int
     weights_dtype: str
+    attributes: dict[str, Any]
 
     @abc.abstractmethod
     def start(self, unroll_length):
@@ -64,6 +67,18 @@ class Collectors(abc.ABC):
         """
 
     @abc.abstractmethod
+    def ask(self, method, *args):
+        """Asks each collector to call its method "call_envs" or "set_attr", between two answers."""
+
+    @abc.abstractmethod
+    def receive_results(self, timeout):
+        """Waits at most `timeout` seconds for the results of `ask`.
+
+        Returns a list with the result of each collector; None if some are missing. The method's error is
+        raised, or an EnvError as by `receive`.
+        """
+
+    @abc.abstractmethod
     def close(self):
         """Ends all collectors, also collectors that do not answer. May be repeated."""
 
@@ -80,7 +95,8 @@ class CollectorThread(DriverThread):
         hand_over: traced function (list of arrays from `Collector.collect`) -> float64 seconds [2] for which
             the log queue and the learn queue were full.
         clock: `StageClock` of this thread.
-        orders: `NestFIFOQueue` in lockstep: each item orders one answer of each collector. Else None.
+        orders: `NestFIFOQueue` in lockstep: each True orders one answer of each collector, each False an
+            `answer` of this thread. Else None.
     """
 
     def __init__(self, coord, queues, collectors, hand_over, clock, orders=None):
@@ -91,11 +107,28 @@ class CollectorThread(DriverThread):
         self._orders = orders
         self._is_first = True
 
+    def ask(self, function):
+        future = super().ask(function)
+        wake(self._orders)
+        return future
+
+    def ask_collectors(self, method, *args):
+        """Calls a method of each collector; returns the results, a list. In this thread, by `answer`."""
+        self._collectors.ask(method, *args)
+        while not self._coord.should_stop():
+            results = self._collectors.receive_results(_RECEIVE_SECONDS)
+            if results is not None:
+                return results
+        raise InterruptedDriverError("the driver was interrupted")
+
     def work(self):
+        self.answer()
         if self._orders is not None:
             # `collect` publishes new weights before it orders, so the answers come from these weights.
-            self._orders.dequeue()
+            is_unroll = self._orders.dequeue()
             self._clock.lap(HAND_OVER, times=0)
+            if not is_unroll:
+                return
             self._request_all()
             # Exactly one answer of each for an order: the learner's batch holds one unroll of each
             # environment.

@@ -2,6 +2,7 @@
 """Driver: brings experience to a learner. The base of all drivers."""
 
 import abc
+import concurrent.futures
 import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
+_LOOK_SECONDS = 0.01  # the interval at which a wait for calls of environments looks whether the driver stops
 
 
 class Driver(abc.ABC):
@@ -148,7 +150,7 @@ class Driver(abc.ABC):
             `unroll_length` is below 1 or no batch is ready in the mode "poll".
 
         Raises:
-            RuntimeError: if the driver does not run, or was interrupted.
+            RuntimeError: if the driver does not run; InterruptedDriverError if it was interrupted.
             StallError: if an environment, or this call, waited for more than `Monitoring.stall_timeout`
                 seconds.
             Exception: the error that ended a thread, as it was raised there.
@@ -162,6 +164,75 @@ class Driver(abc.ABC):
     def publish_soon(self) -> None:
         """Makes the next `collect` copy the learner's weights to actors and collectors that have copies."""
         self._publishes_next = True
+
+    def call_envs(self, method: str, *args: Any) -> list[Any]:
+        """Calls a method of each environment, in worker processes and collectors, too.
+
+        The thread that steps an environment makes the call, between two unrolls, while this one waits. Only
+        the thread that calls `collect` may use it, such as the methods of a `Callback`. The method must not
+        reset or step the environment. Environments that a worker process or a collector makes anew later do
+        not know of the call; they know of `set_attr`.
+
+        Args:
+            method: text, the name of a method of the single environment, or of one that it wraps.
+            *args: its arguments. For workers and collectors, cloudpickle must be able to pickle them and the
+                results.
+
+        Returns:
+            list of the results, one for each single environment, in the order of the rows. Environments that
+            only step together have one result: vector environments in NumPy or C++, games of several agents,
+            a `BatchedEnvironment` of your own.
+
+        Raises:
+            RuntimeError: after `stop` or `interrupt`; before `start` if there are collectors.
+            StallError: after `Monitoring.stall_timeout` seconds.
+            Exception: the error that the method raised, with its traceback; the driver goes on. It may have
+                been called in other environments.
+        """
+        if self._collectors is not None and not self._threads.has_started:
+            raise RuntimeError(
+                "call_envs() reaches collectors only after start(): set_attr() works before it"
+            )
+        return [result for results in self._ask("call", "call_envs", method, *args) for result in results]
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Sets an attribute of each environment, or of one that it wraps, to the same value.
+
+        It works as `call_envs`, also before `start`. Environments that a worker process or a collector makes
+        anew later get the value, too.
+
+        Raises:
+            AttributeError: if an environment has no such attribute; also the errors of `call_envs`.
+        """
+        if self._collectors is not None and not self._threads.has_started:
+            self._collectors.attributes[name] = value
+        self._ask("set_attr", "set_attr", name, value)
+
+    def _ask(self, of_env, of_collector, *args):
+        """Calls the method `of_env` of each environment and `of_collector` of each collector.
+
+        Returns the list of the results.
+        """
+        if not self._threads.has_started:  # no other thread has the environments yet
+            return [self._threads.unroller.ask(i, of_env, *args) for i in range(len(self._envs))]
+        self._threads.check_runs(of_collector)
+        # The stall watch limits this wait, whatever it is that does not answer.
+        with self._threads.waiting(self.clocks.learner, REST, before=REST):
+            futures = self._threads.ask_envs(of_env, *args) + self._ask_collectors(of_collector, *args)
+            while not all(future.done() for future in futures):
+                self._threads.raise_if_stopping()
+                self._make_room([i for i, x in enumerate(futures) if not x.running() and not x.done()])
+                concurrent.futures.wait(futures, _LOOK_SECONDS)
+        results = [future.result() for future in futures]
+        num_envs = len(self._envs)
+        return results[:num_envs] + [result for answers in results[num_envs:] for result in answers]
+
+    def _ask_collectors(self, method, *args):
+        """Makes the thread of the collectors call a method of each; returns a list of futures of lists."""
+        return []
+
+    def _make_room(self, waiting):  # noqa: B027 (a driver without a queue has nothing to do)
+        """Makes sure that threads that were asked can go on. `waiting`: indices of what was not taken up."""
 
     @abc.abstractmethod
     def _collect(self, observe):

@@ -1,8 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvThread: steps one batched environment and fills the learn queue. `EnvUnroller.unroll` is its loop."""
 
+import contextlib
+
 from alf.drivers.stage_clock import HAND_OVER, LOG, REST
-from alf.drivers.threads import DriverThread
+from alf.drivers.threads import QUEUE_CLOSED, DriverThread
 
 
 class EnvThread(DriverThread):
@@ -17,7 +19,7 @@ class EnvThread(DriverThread):
             returns the first `Frame` of the next unroll, and float64 seconds [2] for which the log queue and
             the learn queue were full.
         clock: `StageClock` of this thread.
-        orders: `NestFIFOQueue` in lockstep: each item orders one unroll. Else None.
+        orders: `NestFIFOQueue` in lockstep: each True orders one unroll, each False an `answer`. Else None.
         start_delay: seconds before the environment is reset for the first time.
     """
 
@@ -34,7 +36,13 @@ class EnvThread(DriverThread):
         self._start_delay = start_delay
         self._frame = None
 
+    def ask(self, function):
+        future = super().ask(function)
+        wake(self._orders)
+        return future
+
     def work(self):
+        self.answer()
         if self._frame is None:
             # A wait that ends early when the driver stops.
             # The reset is a piece of work by itself: `run` looks for a stop again before the first unroll.
@@ -44,11 +52,21 @@ class EnvThread(DriverThread):
             return
         if self._orders is not None:
             # `times=0`: the wait belongs to the hand-over of the unroll before, which is counted already.
-            self._orders.dequeue()
+            is_unroll = self._orders.dequeue()
             self._clock.lap(HAND_OVER, times=0)
+            if not is_unroll:
+                return
         # The last frame stays with this thread. It is row 0 of the next unroll, so unrolls overlap in a row.
         self._frame, waits = self._unroller.run(self._unroll, self._env_index, self._frame)
         lap_hand_over(self._clock, waits)
+
+
+def wake(orders):
+    """Makes a thread that waits for orders look whether it was asked something; `orders` may be None."""
+    if orders is not None:
+        # Whoever waits for the answer sees that the driver stops.
+        with contextlib.suppress(*QUEUE_CLOSED):
+            orders.enqueue(False)
 
 
 def lap_hand_over(clock, waits, times=1):

@@ -147,7 +147,8 @@ class Handover:
     """The two queues between the thread of a synchronous driver and its caller.
 
     Attributes:
-        orders: `queue.SimpleQueue`; for each True the thread makes an unroll of each environment.
+        orders: `queue.SimpleQueue`; for each True the thread makes an unroll of each environment, for each
+            False it answers what it was asked.
         outcomes: `queue.SimpleQueue`: first None, when all environments are reset; then lists of pairs of
             `Experience` and `LogRecord`, one for each environment.
     """
@@ -190,6 +191,11 @@ class UnrollThread(DriverThread):
         self._clock = clock
         self._frames = None
 
+    def ask(self, function):
+        future = super().ask(function)
+        self._queues.orders.put(False)
+        return future
+
     def work(self):
         # One environment after another, in one thread, so that runs with the same seed make the same data.
         indices = range(self._num_envs)
@@ -205,3 +211,5 @@ class UnrollThread(DriverThread):
                 self._clock.lap(REST)
             self._frames = [frame for frame, _ in done]
             self._queues.outcomes.put([unroll for _, unroll in done])
+        else:
+            self.answer()

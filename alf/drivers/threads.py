@@ -6,8 +6,11 @@ thread that waits. The caller of the driver sees the first error.
 """
 
 import abc
+import collections
+import concurrent.futures
 import contextlib
 import faulthandler
+import functools
 import threading
 import time
 
@@ -18,7 +21,7 @@ from alf.core.running_time import stopped_time
 from alf.core.tf_runtime import single_threaded
 from alf.drivers.env_specs import name_env
 from alf.drivers.stage_clock import STORE, WAIT
-from alf.errors import StallError
+from alf.errors import InterruptedDriverError, StallError
 
 # Errors of an operation on a closed queue: it is empty, or the close has cancelled a wait.
 QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
@@ -40,6 +43,27 @@ class DriverThread(threading.Thread, abc.ABC):
         super().__init__(name=name, daemon=True)
         self._coord = coord
         self._queues = queues
+        self._asked = collections.deque()  # pairs of a future and the function whose result it waits for
+
+    def ask(self, function):
+        """Makes this thread call `function` between two pieces of its work; from any thread.
+
+        Returns a `concurrent.futures.Future`. It is running once this thread has taken the function up, and
+        stays pending if this thread ends before that.
+        """
+        future = concurrent.futures.Future()
+        self._asked.append((future, function))
+        return future
+
+    def answer(self):
+        """Calls the functions that other threads have asked for; `work` calls it."""
+        while self._asked:
+            future, function = self._asked.popleft()
+            future.set_running_or_notify_cancel()
+            try:
+                future.set_result(function())
+            except Exception as error:  # for the thread that has asked; this one goes on
+                future.set_exception(error)
 
     @abc.abstractmethod
     def work(self):
@@ -124,14 +148,21 @@ class DriverThreads:
         for thread in [*threads, *self._watches]:
             thread.start()
 
-    def check_runs(self):
+    def check_runs(self, name="collect"):
         """Raises an error unless the driver runs. An error of a thread is raised here, not only by `stop`."""
         if not self._threads or self._stopped:
-            raise RuntimeError("collect() needs a driver that runs: call start() first, and not after stop()")
+            raise RuntimeError(f"{name}() needs a driver that runs: call start() first, and not after stop()")
         self.raise_if_stopping()
 
+    def ask_envs(self, method, *args):
+        """Makes the thread that steps it call `EnvUnroller.ask` for each environment; returns the futures."""
+        return [
+            thread.ask(functools.partial(self.unroller.ask, index, method, *args))
+            for index, thread in enumerate(self._stepping)
+        ]
+
     def raise_if_stopping(self):
-        """Raises the error that has ended a thread, or RuntimeError if the driver was interrupted."""
+        """Raises the error that has ended a thread; InterruptedDriverError if the driver was interrupted."""
         if not self.coord.should_stop():
             return
         try:
@@ -139,12 +170,15 @@ class DriverThreads:
         except BaseException as error:
             self._raised = error
             raise
-        raise RuntimeError("the driver was interrupted")
+        raise InterruptedDriverError("the driver was interrupted")
 
     @contextlib.contextmanager
-    def waiting(self, clock, stage=WAIT):
-        """Context in which `collect` waits: `StallWatch` measures it, and `clock` counts it as `stage`."""
-        self._waiting_since = clock.lap(STORE)
+    def waiting(self, clock, stage=WAIT, before=STORE):
+        """Context in which the learner's thread waits. `StallWatch` measures it; it counts as `stage`.
+
+        The time since the last lap counts as the stage `before`.
+        """
+        self._waiting_since = clock.lap(before)
         try:
             yield
         finally:

@@ -18,9 +18,10 @@ from alf.core.nest_utils import (
 from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
 from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
 from alf.drivers.env_specs import name_env
-from alf.drivers.stage_clock import ASK, STEP
+from alf.drivers.stage_clock import ASK, REST, STEP
 from alf.drivers.unroll_check import WRONG_VALUE, check_values, find_wrong_value
-from alf.errors import ConfigError, DivergedError, EnvError, contain
+from alf.environments.batched_environment import call_env, set_env_attr
+from alf.errors import ConfigError, DivergedError, EnvError, InterruptedDriverError, contain
 
 
 class EnvUnroller:
@@ -42,8 +43,8 @@ class EnvUnroller:
         ask_stage: text, the stage in which the clock counts the time between two steps.
 
     Attributes:
-        calls: list with an entry for each environment: None, or, while `reset` or `step` runs, the pair of
-            "reset" or "step" and the start in seconds of `time.monotonic`.
+        calls: list with an entry for each environment: None, or, while `reset`, `step` or `ask` runs, the
+            pair of "reset", "step" or "call" and the start in seconds of `time.monotonic`.
     """
 
     def __init__(
@@ -119,6 +120,25 @@ class EnvUnroller:
                 raise
         # Outside the handler: Python would show the error of TensorFlow as the context of the cause.
         raise cause
+
+    def ask(self, env_index, method, *args):
+        """Calls a method of an environment, "call" or "set_attr" of `BatchedEnvironment`; returns its result.
+
+        In the thread that steps the environment, between two unrolls.
+        """
+        env, clock = self._envs[env_index], self._clocks[env_index]
+        # The entry before the look at `_closed`, as in `_call_python`.
+        self.calls[env_index] = "call", clock.lap(REST)
+        try:
+            if self._closed:
+                raise InterruptedDriverError("the driver was interrupted")
+            return {"call": call_env, "set_attr": set_env_attr}[method](env, *args)
+        except BaseException as error:
+            error = contain(error, name_env(env_index, env))
+            raise error
+        finally:
+            self.calls[env_index] = None
+            clock.lap(REST)
 
     def close(self):
         """Refuses all further calls of environments; from any thread. Calls that have begun go on.
@@ -252,7 +272,7 @@ class EnvUnroller:
             unroller.calls[env_index] = stage, start
             try:
                 if unroller._closed:
-                    raise RuntimeError("the driver was interrupted")
+                    raise InterruptedDriverError("the driver was interrupted")
                 return method(unroller, env_index, *arrays)
             except BaseException as error:
                 # TensorFlow raises another error with this text, in the thread that called the graph. `run`

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The base classes of all batched environments."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -122,6 +123,19 @@ class BatchedEnvironment:
         """Returns the info of the last step, float32 [B] for each of the `info_keys`."""
         raise NotImplementedError(f"{type(self).__name__} has no info")
 
+    def call(self, name: str, *args: Any) -> list[Any]:
+        """Calls the method `name` of each environment that this one is made of; returns the results.
+
+        Here that is this environment itself, and so one result. `PythonEnvironment` calls each of its single
+        environments, `MultiAgentEnvironment` each of its games.
+        """
+        return [getattr(self, name)(*args)]
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Sets an attribute that each environment has, as `call`; AttributeError if one has none."""
+        getattr(self, name)
+        setattr(self, name, value)
+
     def close(self) -> None:
         """Frees what the environment holds; may be called again."""
 
@@ -197,6 +211,19 @@ class EnvironmentWrapper(BatchedEnvironment):
     def get_info(self) -> dict[str, np.ndarray]:
         return self._env.get_info()
 
+    def call(self, name: str, *args: Any) -> list[Any]:
+        """Calls this wrapper's own method `name` if its class has it, else it passes the call on."""
+        return super().call(name, *args) if self._has_own(name) else call_env(self._env, name, *args)
+
+    def set_attr(self, name: str, value: Any) -> None:
+        if self._has_own(name):
+            super().set_attr(name, value)
+        else:
+            set_env_attr(self._env, name, value)
+
+    def _has_own(self, name):
+        return name in vars(self) or hasattr(type(self), name)
+
     def close(self) -> None:
         self._env.close()
 
@@ -208,3 +235,13 @@ class EnvironmentWrapper(BatchedEnvironment):
 
     def _render(self):
         return self._env.render()
+
+
+def call_env(env, name, *args):
+    """Returns the results of `BatchedEnvironment.call`, also of an environment of TF-Agents."""
+    return getattr(env, "call", functools.partial(BatchedEnvironment.call, env))(name, *args)
+
+
+def set_env_attr(env, name, value):
+    """Sets an attribute as `BatchedEnvironment.set_attr`, also of an environment of TF-Agents."""
+    getattr(env, "set_attr", functools.partial(BatchedEnvironment.set_attr, env))(name, value)

@@ -15,6 +15,7 @@ from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, describe, fit, wrong_result
+from alf.workers.env_calls import find_owner
 from alf.workers.info import read_vector_info
 
 
@@ -100,6 +101,24 @@ class GymnasiumEnvironment(BatchedEnvironment):
             return {key: read_vector_info(self._infos, key, self._batch_size) for key in self.info_keys}
         except MisfitError as error:
             raise self._name_error(error) from None
+
+    def call(self, name: str, *args: Any) -> list[Any]:
+        """Calls the method `name` of the vector environment.
+
+        Returns a list of B results if it calls its sub-environments one by one, as `SyncVectorEnv` does. Else
+        there is one result, of the vector environment itself.
+        """
+        if hasattr(self._env, "call"):
+            return list(self._env.call(name, *args))
+        return [getattr(find_owner(self._env, name), name)(*args)]
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Sets an attribute that the sub-environments have, or else the vector environment itself."""
+        if hasattr(self._env, "set_attr"):
+            self._env.get_attr(name)  # it would make an attribute that is missing
+            self._env.set_attr(name, [value] * self._batch_size)
+        else:
+            setattr(find_owner(self._env, name), name, value)
 
     def close(self) -> None:
         """Closes the wrapped environment, once."""

@@ -91,6 +91,14 @@ class MultiAgentEnvironment(BatchedEnvironment):
         """Returns a dict with float32 [B] for each of the `info_keys`; a row has the number of its agent."""
         return {key: self._info[:, :, k].ravel() for k, key in enumerate(self.info_keys)}
 
+    def call(self, name: str, *args: Any) -> list[Any]:
+        """Calls the method `name` of each game; returns a list of G results."""
+        return self._env.call(name, *args)
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Sets an attribute of each game; in later workers, too."""
+        self._env.set_attr(name, value)
+
     def close(self) -> None:
         """Closes the games and ends the workers; may be called again."""
         self._env.close()

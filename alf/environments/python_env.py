@@ -153,6 +153,17 @@ class PythonEnvironment(BatchedEnvironment):
         # A copy, because the next step writes into this memory.
         return dict(zip(self.info_keys, self._batch.arrays.info.T.copy(), strict=True))
 
+    def call(self, name: str, *args: Any) -> list[Any]:
+        """Calls the method `name` of each environment, or of one that it wraps; returns a list of B results.
+
+        Workers that are restarted later do not know of the call.
+        """
+        return self._batch.call(name, *args)
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Sets an attribute that each environment has, or one that it wraps; in later workers, too."""
+        self._batch.set_attr(name, value)
+
     def close(self) -> None:
         """Closes the environments and ends the workers; may be called again.
 

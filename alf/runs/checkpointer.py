@@ -23,7 +23,8 @@ class Checkpointer(tf.train.experimental.PythonState):
     """Saves and restores a learner with its algorithm and policy, the driver's metrics and the iterations.
 
     The attribute `iterations`, an int, counts the train iterations since the run first began, over all its
-    processes. The attribute `offline_iterations` counts the iterations among them that collected nothing.
+    processes. The attribute `offline_iterations` counts the iterations among them that collected nothing. The
+    attribute `callbacks` is the list of the `Callback`s whose state is saved.
 
     Args:
         path: directory of the checkpoints.
@@ -35,6 +36,7 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def __init__(self, path, driver, saves_replay_buffer=False, max_to_keep=3):
         self.iterations = self.offline_iterations = 0
+        self.callbacks, self._callback_states = [], {}
         self._path = path
         self._driver = driver
         self._max_to_keep = max_to_keep
@@ -139,6 +141,12 @@ class Checkpointer(tf.train.experimental.PythonState):
             _load_replay_buffer(replayer, replay_path)
         return path
 
+    def restore_callbacks(self):
+        """Gives the `callbacks` their states in the checkpoint that was restored, if it has any."""
+        for name, callback in _name_callbacks(self.callbacks).items():
+            if name in self._callback_states:
+                callback.set_state(self._callback_states[name])
+
     def copy_from(self, path):
         """Takes over the training of another run with the same parts, from the path of its checkpoint.
 
@@ -187,7 +195,9 @@ class Checkpointer(tf.train.experimental.PythonState):
         """Returns the state that Python keeps, as JSON. TensorFlow calls this when it saves."""
         driver, learner = self._driver.get_state(), self._driver.learner.get_state()
         iterations = {"iterations": self.iterations, "offline_iterations": self.offline_iterations}
-        return json.dumps({**iterations, "driver": driver, "learner": learner})
+        states = {name: callback.get_state() for name, callback in _name_callbacks(self.callbacks).items()}
+        states = {name: state for name, state in states.items() if state is not None}
+        return json.dumps({**iterations, "driver": driver, "learner": learner, "callbacks": states})
 
     def deserialize(self, string_value):
         """Takes the state that `serialize` returned. TensorFlow calls this when it restores."""
@@ -196,6 +206,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         self.offline_iterations = state.get("offline_iterations", 0)  # older checkpoints do not count them
         self._driver.set_state(state["driver"])
         self._driver.learner.set_state(state["learner"])
+        self._callback_states = state.get("callbacks", {})
 
     def _prefix(self, number):
         return files.path_of(self._path, number)
@@ -259,6 +270,12 @@ class Checkpointer(tf.train.experimental.PythonState):
             # In the thread of `_background`, while the training thread adds steps: `buffer_file.save` allows
             # it.
             replayer.save(path, self._compresses)
+
+
+def _name_callbacks(callbacks):
+    """Returns a dict of callbacks: by class, and by number among those of the class."""
+    names = [type(callback).__name__ for callback in callbacks]
+    return {f"{name}/{names[:i].count(name)}": callbacks[i] for i, name in enumerate(names)}
 
 
 def _find_replayers(learner, folder):

@@ -142,8 +142,7 @@ def _inspect(start, report, num_steps, max_seconds, given):
     try:
         watched = start()
     except WorkerError as loss:
-        # Without the end of the message, which is about restarts.
-        report.problems.append(f"constructor: {str(loss).partition(';')[0]}")
+        report.problems.append(f"constructor: {_without_restarts(loss)}")
         return None
     except Exception as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
@@ -154,12 +153,12 @@ def _inspect(start, report, num_steps, max_seconds, given):
         return None
     try:
         # Spaces first: what does not have sound ones cannot be stepped.
-        report.problems += watched.call("check_spaces")
+        report.problems += _call(watched, "check_spaces")
         # The steps, then the same steps again, each with half of the time.
         is_sound = not report.problems
         for repeats in (False, True) if is_sound else ():
             is_sound = is_sound and _walk(watched, report, num_steps, max_seconds / 2, repeats)
-        seen = watched.call("inspected") if report.num_steps else None
+        seen = _call(watched, "inspected") if report.num_steps else None
         _end(watched, report)
         return seen
     except WorkerError as loss:
@@ -169,18 +168,32 @@ def _inspect(start, report, num_steps, max_seconds, given):
         watched.close()
 
 
+def _call(watched, name, *args):
+    """Calls a method of the only environment; returns its result. Raises WorkerError if it is lost."""
+    try:
+        (result,) = watched.call(name, *args)
+    except WorkerError as loss:
+        raise WorkerError(_without_restarts(loss)) from None
+    return result
+
+
+def _without_restarts(loss):
+    """Returns the text of a WorkerError without its end, which is about restarts."""
+    return str(loss).partition(";")[0]
+
+
 def _walk(watched, report, num_steps, max_seconds, repeats):
     """Resets and steps the environment. Returns False if it raised an exception, True otherwise.
 
     Raises:
         WorkerError: if the worker is lost.
     """
-    watched.call("begin", repeats)
+    _call(watched, "begin", repeats)
     next_call, deadline = "reset 1", time.monotonic() + max_seconds
     while time.monotonic() < deadline:
         try:
             # One call for each step or reset: after a hang or a crash it is known which one was the last.
-            called = watched.call("advance")
+            called = _call(watched, "advance")
         except WorkerError as loss:
             raise WorkerError(f"{next_call}: {loss}") from None
         report.problems += called.problems
@@ -198,7 +211,7 @@ def _walk(watched, report, num_steps, max_seconds, repeats):
 def _end(watched, report):
     """Closes the environment and adds the problems of that to the `report`."""
     try:
-        report.problems += [f"close: {problem}" for problem in watched.call("end")]
+        report.problems += [f"close: {problem}" for problem in _call(watched, "end")]
     except WorkerError as loss:
         report.problems.append(f"close: {loss}")
 

@@ -17,7 +17,7 @@ from alf.core.annotations import FilePath
 from alf.core.files import find_path
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, TRAIN
-from alf.errors import DivergedError, check_type
+from alf.errors import DivergedError, InterruptedDriverError, check_type
 from alf.evaluation.evaluator import Evaluator
 from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
@@ -126,6 +126,7 @@ class Trainer:
             if has_checkpoints(self.root_dir):
                 check_environments(self.root_dir, self.learner.policy)
             self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver)
+            self._checkpointer.callbacks = self._users
             self._env_steps = self.counters["env_steps"]
             self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
@@ -276,8 +277,9 @@ class Trainer:
     def _loop(self):
         """Repeats train iterations; returns (finished, reason)."""
         self._lap(REST)  # intervals begin now, not when the trainer was made
-        self.call_back("on_begin")
+        self._checkpointer.restore_callbacks()
         try:
+            self.call_back("on_begin")
             while True:
                 end = self._find_end()
                 if end is not None:
@@ -289,6 +291,10 @@ class Trainer:
                 summary = self._train_iter(steps)
                 self.call_back("on_train_iter", summary)
                 self._lap(REST)
+        except InterruptedDriverError:  # in a callback that called environments
+            if self._interrupted is None:
+                raise
+            return False, self._interrupted
         except DivergedError as error:
             # A run that continues with these weights would probably diverge again: it must begin from an
             # older checkpoint.

@@ -19,7 +19,15 @@ from alf.workers.arrays import (
     make_writer,
     wrong_result,
 )
-from alf.workers.env_calls import CONTROL, ends_episode, layout_of, make_env, reset_env, step_env
+from alf.workers.env_calls import (
+    CONTROL,
+    ends_episode,
+    find_owner,
+    layout_of,
+    make_env,
+    reset_env,
+    step_env,
+)
 from alf.workers.info import make_info_reader
 from alf.workers.py_environment import FromPyEnvironment
 
@@ -40,6 +48,7 @@ class EnvBatch:
             at most this many, so that episodes of equal length do not end together.
         first_index: int, the index of the first environment in errors.
         info_keys: tuple of the K keys that are read from each environment's info.
+        attributes: dict by name of values for `set_attr`.
 
     Attributes:
         layout: `Layout` of all environments.
@@ -56,7 +65,7 @@ class EnvBatch:
 
     num_restarts = 0
 
-    def __init__(self, env_fns, seeds, max_random_steps=0, first_index=0, info_keys=()):
+    def __init__(self, env_fns, seeds, max_random_steps=0, first_index=0, info_keys=(), attributes=None):
         self._envs, self._first_index, self._num_steps = [], first_index, 0
         try:
             for i, env_fn in enumerate(env_fns, start=first_index):
@@ -67,6 +76,8 @@ class EnvBatch:
                     raise ConfigError(
                         f"environment {i} has other spaces than {first_index}: {other}, {self.layout}"
                     )
+            for name, value in (attributes or {}).items():
+                self.set_attr(name, value)
         except BaseException:  # the environments that are made already have nobody else to close them
             with contextlib.suppress(Exception):  # the first error matters more
                 self.close()
@@ -199,8 +210,16 @@ class EnvBatch:
         return min(times)
 
     def call(self, name, *args):
-        """Calls the method `name` of environment 0 and returns its result."""
-        return getattr(self._envs[0], name)(*args)
+        """Calls the method `name` of each environment, or of one that it wraps; returns a list of B results.
+
+        AttributeError is raised if an environment has no such method.
+        """
+        return [getattr(find_owner(env, name), name)(*args) for env in self._envs]
+
+    def set_attr(self, name, value):
+        """Sets an attribute that each environment has, or one that it wraps; errors as in `call`."""
+        for env in self._envs:
+            setattr(find_owner(env, name), name, value)
 
     def render(self):
         """Returns the result of `render` of environment 0."""

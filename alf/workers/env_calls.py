@@ -49,6 +49,21 @@ def make_env(env_fn, name, reads_info):
     return env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env, reads_info)
 
 
+def find_owner(env, name):
+    """Returns the environment that has an attribute or a method: `env` itself, or one that it wraps.
+
+    Raises AttributeError if none has it.
+    """
+    owner = env
+    while owner is not None:
+        # Not by `hasattr`: wrappers of TF-Agents and PettingZoo show the attributes of the environment that
+        # they wrap, but keep for themselves a value that is set.
+        if name in vars(owner) or hasattr(type(owner), name):
+            return owner
+        owner = vars(owner).get("env", vars(owner).get("_env"))
+    raise AttributeError(f"{type(env.unwrapped).__name__} has no attribute {name!r}")
+
+
 def layout_of(env, info_keys):
     """Returns the `Layout` of an environment. Raises ConfigError if a space is not supported."""
     observation_space, action_space = (

@@ -83,7 +83,7 @@ class Game(gymnasium.Env):
     """
 
     def __init__(self, table, max_episode_steps=None, info_keys=()):
-        self._table, self.metadata = table, getattr(table.env, "metadata", {})
+        self._table, self._env, self.metadata = table, table.env, getattr(table.env, "metadata", {})
         self._names = _name_agents(table.env)
         self._max_steps, self._num_steps = max_episode_steps, 0
         self._num_keys, self._read_info = len(info_keys), make_info_reader(info_keys)

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """WorkerPool: environments in worker processes, which it watches and restarts."""
 
-from alf.workers.process import CALL, HOLD, MEASURE, RENDER, RENDER_FPS, RESET, SEED, STEP, pack_object
+from alf.workers.process import CALL, HOLD, RESET, SEED, STEP, pack_object
 from alf.workers.shared_workers import SharedWorkers
 from alf.workers.worker_settings import WorkerSettings
 
@@ -55,21 +55,37 @@ class WorkerSplit:
         """Measures the fastest of 5 random steps of environment 0, in seconds. Call `reset` afterwards.
 
         Raises:
-            WorkerError: if the worker is lost. The next three methods raise it, too.
+            WorkerError: if the worker is lost. The next two methods raise it, too.
         """
-        return self._ask_first(MEASURE)
-
-    def call(self, name, *args):
-        """Calls the method `name` of environment 0 and returns its result."""
-        return self._ask_first(CALL + pack_object((name, *args)))
+        return self._ask_first("measure_step_seconds")
 
     def render(self):
         """Returns the result of `render` of environment 0."""
-        return self._ask_first(RENDER)
+        return self._ask_first("render")
 
     def render_fps(self):
         """Returns the frames per second of environment 0, or None if its metadata has no "render_fps"."""
-        return self._ask_first(RENDER_FPS)
+        return self._ask_first("render_fps")
+
+    def call(self, name, *args):
+        """Calls the method `name` of each environment, as `EnvBatch.call`; returns a list of B results.
+
+        If a worker is lost meanwhile, the environments of its successor are called. Workers that are replaced
+        later do not know of the call.
+        """
+        return [result for results in self._ask_all("call", name, *args) for result in results]
+
+    def set_attr(self, name, value):
+        """Sets an attribute of each environment, as `EnvBatch.set_attr`; also in workers that come later."""
+        attributes, before = self._workers.attributes, self._workers.attributes[self._index]
+        # Kept first: if another split replaces a worker meanwhile, the new one must have it. In a new dict,
+        # because that split's thread may pickle the old one at this moment.
+        attributes[self._index] = {**before, name: value}
+        try:
+            self._ask_all("set_attr", name, value)
+        except BaseException:
+            attributes[self._index] = before
+            raise
 
     def dump_stacks(self):
         """Makes all workers print the stacks of their threads to stderr. Any thread may call this."""
@@ -87,14 +103,34 @@ class WorkerSplit:
         """The process ids of the workers."""
         return [worker.process.pid for worker in self._workers.running]
 
-    def _ask_first(self, command):
-        """Returns the reply of the worker of environment 0, or raises WorkerError if it is lost."""
+    def _ask_first(self, method):
+        """Calls a method of the `EnvBatch` of environment 0; raises WorkerError if its worker is lost."""
         self._renew_channels()
-        self._channels[0].send(command)
+        self._channels[0].send(CALL + pack_object((method,)))
         replies, losses = self._workers.receive_replies({0: self._channels[0]})
         if losses:
             raise losses[0]
         return replies[0]
+
+    def _ask_all(self, method, *args):
+        """Calls a method of all `EnvBatch`es; returns a list of the results, in the order of the rows."""
+        if self._closed:
+            raise RuntimeError("the worker processes were closed")
+        command, results = CALL + pack_object((method, *args)), {}
+        self._renew_channels()
+        channels = self._channels
+        # Without a RESET for new workers, unlike `_run_command`: their episodes begin with the next step.
+        while channels:
+            for channel in channels.values():
+                channel.send(command)
+            replies, losses = self._workers.receive_replies(channels)
+            results |= replies
+            if losses:
+                lost = {index: channels[index].worker for index in losses}
+                self.num_restarts += self._workers.replace(lost)
+            self._renew_channels()
+            channels = {index: self._channels[index] for index in losses}
+        return [results[index] for index in sorted(results)]
 
     def _run_command(self, command):
         if self._closed:

@@ -21,10 +21,10 @@ from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
 
 # The protocol: commands and replies are one byte each. The reply OBJECT is followed by an object: a list of
-# `Layout`s, a number, a frame, the result of a method or an exception. SEED is followed by a list of seeds,
-# HOLD by a list of rows; they have no reply. CALL is followed by a tuple of a method's name and arguments. A
-# worker closes its environments when a stream ends, and then sends CLOSED.
-RESET, STEP, SEED, HOLD, MEASURE, RENDER, RENDER_FPS, CALL = b"r", b"s", b"e", b"h", b"m", b"i", b"f", b"c"
+# `Layout`s, the result of a method or an exception. SEED is followed by a list of seeds, HOLD by a list of
+# rows; they have no reply. CALL is followed by a tuple: a method of `EnvBatch`, and its arguments.
+# A worker closes its environments when a stream ends, and then sends CLOSED.
+RESET, STEP, SEED, HOLD, CALL = b"r", b"s", b"e", b"h", b"c"
 OK, OBJECT, CLOSED = b"k", b"o", b"d"
 
 
@@ -139,14 +139,12 @@ def _run_commands(connections, memory_fd, batches, batch_size):
 
 def _make_answer(connection, batch):
     """Makes a function that receives and runs one command of a connection."""
-    calls = {
-        RESET: batch.reset,
-        STEP: batch.step,
-        MEASURE: batch.measure_step_seconds,
-        RENDER: batch.render,
-        RENDER_FPS: batch.render_fps,
-        CALL: lambda: batch.call(*receive_object(connection)),
-    }
+
+    def call_method():
+        name, *args = receive_object(connection)
+        return getattr(batch, name)(*args)
+
+    calls = {RESET: batch.reset, STEP: batch.step, CALL: call_method}
     takers = {SEED: batch.seed, HOLD: batch.hold}
 
     def answer():

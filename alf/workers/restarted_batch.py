@@ -25,6 +25,7 @@ class RestartedBatch(EnvBatch):
     def __init__(self, env_fns, seeds, max_random_steps, info_keys, settings):
         self._env_fns, self._rest_of_job = env_fns, (max_random_steps, 0, info_keys)
         self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
+        self._attributes = {}  # by name, for environments that are made again
         super().__init__(env_fns, seeds, *self._rest_of_job)
 
     @property
@@ -34,6 +35,10 @@ class RestartedBatch(EnvBatch):
     def seed(self, seeds):
         self._first_seeds = list(seeds)
         super().seed(seeds)
+
+    def set_attr(self, name, value):
+        super().set_attr(name, value)
+        self._attributes[name] = value
 
     def reset(self):
         self._call(super().reset)
@@ -56,5 +61,5 @@ class RestartedBatch(EnvBatch):
             self.close()
         # New seeds, because the old ones would repeat the same episodes.
         seeds = [spawn_seeds([seed, self.num_restarts], 1)[0] for seed in self._first_seeds]
-        super().__init__(self._env_fns, seeds, *self._rest_of_job)
+        super().__init__(self._env_fns, seeds, *self._rest_of_job, self._attributes)
         super().reset()

@@ -34,6 +34,7 @@ class SharedWorkers:
         running: list of the W `Worker`s.
         split_rows: list of slices, the environments of each split.
         seeds: list of B ints.
+        attributes: list with a dict for each split, the attributes that its environments were given by name.
         layout: `Layout` of all environments.
         num_replaced: int, how often `replace` has put new workers into `running`.
     """
@@ -60,6 +61,7 @@ class SharedWorkers:
         # Not the indices, because several pools would put all their workers on the first cores and GPUs.
         self._turns = list(itertools.islice(_turns, num_workers))
         self._gpus = _list_gpus(settings.gpus)
+        self.attributes = [{} for _ in self.split_rows]
         # Always changed in place, because the finalizer below has this list and ends the workers in it.
         self.running = []
         self._users = set(range(num_splits))  # the splits that are not closed
@@ -214,8 +216,8 @@ class SharedWorkers:
         """Makes a list with a pair for each split: the arguments of an `EnvBatch`, and its rows."""
         max_random_steps, info_keys = self._rest_of_job
         return [
-            ((self._env_fns[rows], seeds[rows], max_random_steps, rows.start, info_keys), rows)
-            for rows in self._rows[index]
+            ((self._env_fns[rows], seeds[rows], max_random_steps, rows.start, info_keys, attributes), rows)
+            for rows, attributes in zip(self._rows[index], self.attributes, strict=True)
         ]
 
     def _log_heartbeat(self, channels):

@@ -32,7 +32,7 @@ class WatchedThread:
         self._ask(lambda: setattr(self, "_batch", EnvBatch([env_fn], [0])), "start_timeout")
 
     def call(self, name, *args):
-        """Calls the method `name` of the environment and returns its result."""
+        """Calls the method `name` of the environment and returns a list with its result."""
         return self._ask(lambda: self._batch.call(name, *args), "step_timeout")
 
     def close(self):

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Collectors whose unrolls enter the learn queue of a driver, here in threads in place of processes."""
 
+import concurrent.futures
 import functools
 import queue
 import threading
@@ -49,11 +50,13 @@ class ThreadCollectors(Collectors):
         self.max_requests_in_flight = in_flight
         self.broadcast_interval = 1
         self.weights_dtype = "float32"
+        self.attributes = {}
         self.most_under_way, self._under_way = [0] * num_collectors, [0] * num_collectors
         self.published = []
         self._make_collector = make_collector
         self._requests = [queue.SimpleQueue() for _ in range(num_collectors)]
         self._answers = queue.SimpleQueue()
+        self._results = []
         self._threads = []
 
     def start(self, unroll_length):
@@ -82,6 +85,16 @@ class ThreadCollectors(Collectors):
         self._under_way[index] -= 1
         return [index], leaves
 
+    def ask(self, method, *args):
+        self._results = [concurrent.futures.Future() for _ in self._requests]
+        for requests, future in zip(self._requests, self._results, strict=True):
+            requests.put((future, method, *args))
+
+    def receive_results(self, timeout):
+        if concurrent.futures.wait(self._results, timeout).not_done:
+            return None
+        return [future.result() for future in self._results]
+
     def close(self):
         for requests in self._requests:
             requests.put(None)
@@ -89,7 +102,16 @@ class ThreadCollectors(Collectors):
             thread.join(60)
 
     def _work(self, index, collector):
+        for name, value in self.attributes.items():
+            collector.set_attr(name, value)
         while (weights := self._requests[index].get()) is not None:
+            if isinstance(weights, tuple):
+                future, method, *args = weights
+                try:
+                    future.set_result(getattr(collector, method)(*args))
+                except Exception as error:
+                    future.set_exception(error)
+                continue
             try:
                 self._answers.put((index, collector.collect(weights)))
             except Exception as error:

@@ -24,7 +24,7 @@ from alf.drivers.driver import Driver
 from alf.drivers.log_thread import LogThread
 from alf.drivers.queues import Semaphore
 from alf.drivers.threads import DriverThread
-from alf.errors import ConfigError, EnvError
+from alf.errors import ConfigError, EnvError, InterruptedDriverError
 from alf.policies import Policy
 from alf.testing.fakes import (
     FakeEnvironment,
@@ -662,7 +662,7 @@ def test_an_interrupt_may_come_after_any_delay(driver_class, kwargs):
         timers = [threading.Timer(seconds, driver.interrupt) for seconds in (delay, 1.1 * delay)]
         for timer in timers:
             timer.start()
-        assert run_and_stop(driver) == (RuntimeError, "the driver was interrupted")
+        assert run_and_stop(driver) == (InterruptedDriverError, "the driver was interrupted")
         for timer in timers:
             timer.join()
         assert_ended(driver, envs)
@@ -710,5 +710,5 @@ def test_an_interrupt_may_come_at_any_point(monkeypatch, driver_class, kwargs, o
     monkeypatch.setattr(owner, name, interrupt_before)
     ended = run_and_stop(driver)
     assert interrupted.is_set(), f"nothing calls {name}"
-    assert ended == (RuntimeError, "the driver was interrupted")
+    assert ended == (InterruptedDriverError, "the driver was interrupted")
     assert_ended(driver, envs)

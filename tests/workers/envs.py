@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import gymnasium
@@ -108,6 +109,48 @@ class InfoEnv(CountEnv):
 
 
 INFO_KEYS = ("code", "step", "deep/even", "is_success")
+
+
+class LevelEnv(CountEnv):
+    """Observes (process id, `number`, `level`, step); its methods refuse to run beside a step.
+
+    Attributes:
+        level: int, that a wrapper passes on.
+    """
+
+    def __init__(self, number=0, length=5, seconds=0.0):
+        super().__init__(length)
+        self.level, self._number, self._seconds, self._steps_now = 0, number, seconds, False
+
+    def step(self, action):
+        self._steps_now = True
+        time.sleep(self._seconds)
+        result = super().step(action)
+        self._steps_now = False
+        return result
+
+    def set_level(self, level):
+        assert not self._steps_now
+        self.level = level
+        return self._number, level
+
+    def where(self):
+        return os.getpid(), threading.get_ident()
+
+    def fail_if(self, number):
+        if self._number == number:
+            raise KeyError("my own bug")
+
+    def act_once(self, path, act):
+        act_once(path, act)
+        return self._number
+
+    def _observe(self):
+        return np.array([os.getpid(), self._number, self.level, self._step], np.float64)
+
+
+def make_wrapped_level_env(number, **kwargs):
+    return gymnasium.wrappers.TimeLimit(LevelEnv(number, **kwargs), 1000)
 
 
 class SpaceEnv(gymnasium.Env):

@@ -135,3 +135,25 @@ def test_a_restart_is_one_for_all_splits(warnings, tmp_path):
         split.step()
         np.testing.assert_array_equal(split.arrays.step_type, MID)
         split.close()
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_attributes_that_were_set_outlive_restarts(num_workers, tmp_path):
+    class Env(envs.LevelEnv):
+        def step(self, action):
+            if self.level == 7 and (tmp_path / "raise").exists():
+                (tmp_path / "raise").unlink()
+                raise KeyError("my own bug")
+            return super().step(action)
+
+    with make([functools.partial(Env, i) for i in range(2)], num_workers) as batch:
+        for value in (3, 7):  # the last value counts
+            batch.set_attr("level", value)
+        with pytest.raises(AttributeError):
+            batch.set_attr("levle", 1)
+        for count in (1, 2):  # the second restart, too
+            (tmp_path / "raise").touch()
+            batch.step()
+            assert batch.num_restarts == count
+            np.testing.assert_array_equal(batch.arrays.step_type, FIRST)
+            np.testing.assert_array_equal(batch.arrays.observation[0][:, 2], 7)
