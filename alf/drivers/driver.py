@@ -17,6 +17,7 @@ from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
+from alf.drivers.log_thread import find_log_fields
 from alf.drivers.metrics import BalancedReturn, EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
@@ -26,7 +27,6 @@ from alf.learner.learner import Learner
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
 _LOOK_SECONDS = 0.01  # the interval at which a wait for calls of environments looks whether the driver stops
 
 
@@ -102,7 +102,7 @@ class Driver(abc.ABC):
         # `statistics` computes all of its own metrics in one pass over a record. They are shown and saved
         # with the others, but not called.
         self._observers = [*counts, statistics, *metrics, *monitoring.observers]
-        self._log_fields = _find_log_fields(self._observers, learner.policy) if specs else ()
+        self._log_fields = find_log_fields(self._observers, learner.policy) if specs else ()
         self.clocks = StageClocks()
         self._threads = DriverThreads(self._envs, collectors, monitoring, self._wake, self.queue_sizes)
         # Without a lock: `publish_soon` is for callbacks of the trainer, which run in the thread that
@@ -398,27 +398,6 @@ def _check_names(metrics):
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"metrics: two of them have the name {name!r}")
-
-
-def _find_log_fields(observers, policy):
-    """Returns the optional fields of `LogRecord` that observers need, a tuple of names.
-
-    Raises ConfigError if a field cannot be filled.
-    """
-    needed = set()
-    for observer in observers:
-        needs = getattr(observer, "needs", ())
-        if not isinstance(needs, (tuple, list)) or not set(needs) <= set(_OPTIONAL):
-            raise ConfigError(f"{observer}: its `needs` is {needs!r}: it must be a tuple of {_OPTIONAL}")
-        needed |= set(needs)
-    if "first_value" in needed and not hasattr(policy, "first_value"):
-        raise ConfigError(
-            "EpisodeStatistics.first_value is True, or an observer needs first_value: "
-            f"{type(policy).__name__} has no first_value(), as ActorCriticPolicy has"
-        )
-    # Fields that nobody reads stay out of the log queue: observations are by far the largest part of an
-    # unroll.
-    return tuple(name for name in _OPTIONAL if name in needed)
 
 
 def split_unroll_length(value):

@@ -5,6 +5,9 @@ import tensorflow as tf
 
 from alf.data_structures import OWNER, TimeStep
 from alf.drivers.threads import DriverThread
+from alf.errors import ConfigError
+
+_OPTIONAL = ("observation", "action", "first_value")  # fields of a `LogRecord`
 
 
 class LogThread(DriverThread):
@@ -26,6 +29,27 @@ class LogThread(DriverThread):
         # environments wait for them (the stage LOG of their clocks): records are never dropped while the
         # driver runs.
         self._log(self._queues.log_queue.dequeue())
+
+
+def find_log_fields(observers, policy):
+    """Returns the optional fields of `LogRecord` that observers need, a tuple of names.
+
+    Raises ConfigError if a field cannot be filled.
+    """
+    needed = set()
+    for observer in observers:
+        needs = getattr(observer, "needs", ())
+        if not isinstance(needs, (tuple, list)) or not set(needs) <= set(_OPTIONAL):
+            raise ConfigError(f"{observer}: its `needs` is {needs!r}: it must be a tuple of {_OPTIONAL}")
+        needed |= set(needs)
+    if "first_value" in needed and not hasattr(policy, "first_value"):
+        raise ConfigError(
+            "EpisodeStatistics.first_value is True, or an observer needs first_value: "
+            f"{type(policy).__name__} has no first_value(), as ActorCriticPolicy has"
+        )
+    # Fields that nobody reads stay out of the log queue: observations are by far the largest part of an
+    # unroll.
+    return tuple(name for name in _OPTIONAL if name in needed)
 
 
 def make_log_record(unroll, policy, spec):
