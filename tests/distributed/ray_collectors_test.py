@@ -349,3 +349,53 @@ def test_what_an_environment_raises_ends_the_run(recorded):
 def test_wrong_settings(kwargs, message):
     with pytest.raises(ConfigError, match=message):
         build_collectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
+
+
+class Shown(CountingEnvironment):
+    """Shows `level` in the place of its env id."""
+
+    level = 0
+
+    def _observe(self, first):
+        observation = super()._observe(first)
+        observation[:, 0] = self.level
+        return observation
+
+    def find_process(self):
+        return os.getpid()
+
+    def raise_error(self):
+        raise KeyError("my own bug")
+
+
+def make_shown(index, num_restarts, num_envs, first_env_id, **settings):
+    env = Shown(B, env_index=index)
+    return Collector([env], FrozenPolicy(env), first_env_id, **settings)
+
+
+def test_environments_of_collectors_are_called_and_their_successors_get_the_attributes():
+    driver, learner = make_driver(make_shown)
+    driver.set_attr("level", 3)
+    driver.start()
+    try:
+        driver.collect()
+        pids = driver.call_envs("find_process")
+        assert len({*pids, os.getpid()}) == 3
+        with pytest.raises(KeyError, match="my own bug"):
+            driver.call_envs("raise_error")
+        with pytest.raises(AttributeError, match="levle"):
+            driver.set_attr("levle", 1)
+        driver.set_attr("level", 5)
+        os.kill(pids[0], signal.SIGKILL)
+        # The call meets the loss, or comes after it.
+        others = driver.call_envs("find_process")
+        assert others[1] == pids[1] and others[0] != pids[0]
+        assert driver.num_restarts == 1
+        learner.observed.clear()
+        deadline = time.monotonic() + 120
+        while not all(any((u.observation[1:, :, 0] == 5).all() for u in x) for x in learner.unrolls(2)):
+            driver.collect()
+            assert time.monotonic() < deadline
+    finally:
+        driver.stop()
+    assert all((u.observation[..., 0] != 0).all() for x in learner.unrolls(2) for u in x)
