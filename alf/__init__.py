@@ -32,7 +32,8 @@ if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf.algorithms import Algorithm, DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
     from alf.config.parsing import parse_config
     from alf.data_structures import Experience, LossInfo, PolicyStep, TimeStep
-    from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
+    from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver, rollout, rollout_episodes
+    from alf.evaluation.episodes import evaluate
     from alf.games.policies import Policies
     from alf.learner import Learner, ReplayTraining, UnrollTraining
     from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy, Policy, SacPolicy
@@ -54,11 +55,18 @@ _PACKAGES = (
 _MODULES = {
     "alf.algorithms": ("Algorithm", "DqnAlgorithm", "ImpalaAlgorithm", "PPOAlgorithm", "SacAlgorithm"),
     "alf.data_structures": ("Experience", "LossInfo", "PolicyStep", "TimeStep"),
-    "alf.drivers": ("AsyncOffPolicyDriver", "EnvSpecs", "SyncOffPolicyDriver"),
+    "alf.drivers": (
+        "AsyncOffPolicyDriver",
+        "EnvSpecs",
+        "SyncOffPolicyDriver",
+        "rollout",
+        "rollout_episodes",
+    ),
     "alf.learner": ("Learner", "ReplayTraining", "UnrollTraining"),
     "alf.policies": ("ActorCriticPolicy", "Agent", "EpsilonGreedyPolicy", "Policy", "SacPolicy"),
     "alf.training": ("Callback", "Evaluator", "Experiment", "League", "Trainer"),
     "alf.config.parsing": ("parse_config",),
+    "alf.evaluation.episodes": ("evaluate",),
     "alf.games.policies": ("Policies",),
     "alf.runs.saved_run": ("load_agent",),
     "alf.training.stop_criteria": ("StopCriteria",),
@@ -98,12 +106,15 @@ __all__ = [
     "algorithms",
     "drivers",
     "environments",
+    "evaluate",
     "learner",
     "load_agent",
     "networks",
     "parse_config",
     "policies",
     "replay",
+    "rollout",
+    "rollout_episodes",
     "testing",
     "training",
 ]

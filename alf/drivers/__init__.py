@@ -7,6 +7,7 @@ from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.driver import Driver, OfflineDriver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_specs import EnvSpecs
+from alf.drivers.fragments import rollout, rollout_episodes
 from alf.drivers.queues import NestFIFOQueue
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 from alf.drivers.tf_queues import TFQueues
@@ -22,6 +23,8 @@ __all__ = [
     "SyncOffPolicyDriver",
     "TFQueues",
     "reserve_threads",
+    "rollout",
+    "rollout_episodes",
 ]
 
 spare_version_checks()

@@ -50,7 +50,7 @@ class Collector:
             # one of the variables that come with the weights, has grown.
             parameter_update_period=1,
         )
-        learner = RemoteLearner(policy, any(getattr(env, "info_keys", ()) for env in envs))
+        learner = NoLearner(policy, any(getattr(env, "info_keys", ()) for env in envs))
         self._driver = driver_ctor(envs, learner, unroll_length=unroll_length, settings=settings)
         self._is_started = False
 
@@ -100,11 +100,11 @@ class Collector:
         self._driver.stop()
 
 
-class RemoteLearner:
-    """Takes the place of the learner in the driver of a `Collector`. The learner is in another process.
+class NoLearner:
+    """Takes the place of the learner in a driver that only collects, by `Driver.sample`.
 
     Args:
-        policy: `Policy` that acts; its counters come from the learner with the weights.
+        policy: `Policy` that acts. In a `Collector` its weights and counters come from another process.
         uses_env_info: whether unrolls have `Experience.env_info`.
     """
 
@@ -116,7 +116,7 @@ class RemoteLearner:
         self.uses_env_info = uses_env_info
 
     def synchronize(self):
-        """Does nothing: the learner sends its weights."""
+        """Does nothing: nobody else has these weights."""
 
     def observe(self, experience):
-        raise RuntimeError("the learner is in another process: call Driver.sample in place of collect")
+        raise RuntimeError("this driver has no learner: call Driver.sample in place of collect")

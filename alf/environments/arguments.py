@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from alf.config.kinds import NonNegativeInt
 from alf.config.settings import Role
 
-NumWorkers = Annotated[NonNegativeInt | Literal["auto"], Role.EXECUTION]
+NumWorkers = Annotated[NonNegativeInt | Literal["auto", "thread"], Role.EXECUTION]
 NumThreads = Annotated[NonNegativeInt, Role.EXECUTION]
 RenderMode = Annotated[Literal["rgb_array"] | None, Role.EXECUTION]
 InfoKeys = Annotated[Sequence[str], Role.MEASUREMENT]

@@ -54,9 +54,10 @@ def load(
         seed: int or None, for the first reset.
         max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
             registered with the id.
-        num_workers: "auto" or int. With "auto", an id that has its own vector environment (NumPy or C++)
-            steps in this process, if that can be imported; for anything else `PythonEnvironment` chooses. An
-            int is the number of worker processes that step single environments; 0 steps them in this process.
+        num_workers: "auto", "thread" or int. With "auto", an id that has its own vector environment (NumPy or
+            C++) steps in this process, if that can be imported; for anything else `PythonEnvironment`
+            chooses. An int is the number of worker processes that step single environments; 0 steps them in
+            this process, "thread" in one thread of it, which also makes and closes them.
         info_keys: which numbers of the environment's info become statistics of episodes, such as
             ("is_success",). "a/b" is the entry "b" of the dict "a". A key may be absent in a step.
         render_mode: "rgb_array" for environments that `render` frames. None: they cannot render. It goes to
@@ -244,6 +245,8 @@ def _step_here(num_workers, lost):
     """Returns 0 as the number of workers, because a worker would lose a binding; or raises ConfigError."""
     if num_workers in ("auto", 0):
         return 0
+    if num_workers == "thread":
+        return num_workers
     raise ConfigError(
         f"load.num_workers is {num_workers!r}: a worker would not know what gin binds to the callable "
         f"of {lost}; set load.num_workers to 0, or let gin make the object: {lost}()"

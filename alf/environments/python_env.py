@@ -3,6 +3,7 @@
 
 import contextlib
 import copy
+import functools
 import hashlib
 import math
 import os
@@ -25,6 +26,7 @@ from alf.environments.spaces import make_action_converter, map_space, spec_from_
 from alf.errors import ConfigError
 from alf.workers import EnvBatch, RestartedBatch, WorkerPool, WorkerSettings
 from alf.workers.info import check_info_keys
+from alf.workers.watched_thread import WatchedThread
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
 # CartPole, 12 microseconds a step: workers overtake at 5 environments.
@@ -49,7 +51,9 @@ class PythonEnvironment(BatchedEnvironment):
             TF-Agents `PyEnvironment` of one environment. For workers, cloudpickle must be able to pickle
             them.
         seed: int or None. Each environment gets its own seed from it, the same one for any `num_workers`.
-        num_workers: int or "auto": worker processes, at most B; 0 steps all environments in this process.
+        num_workers: int, "auto" or "thread": worker processes, at most B; 0 steps all environments in this
+            process, in whichever thread calls. "thread" makes, resets, steps and closes them in one thread of
+            this process, for environments that are bound to a thread. (A worker process has one thread, too.)
             "auto" makes one environment in a worker for a trial, and steps it: if all B steps would take less
             time than a message to a worker, or if cloudpickle cannot pickle `env_fns`, the environments step
             in this process, else in workers on half of the cores, so that two batched environments use all.
@@ -93,13 +97,13 @@ class PythonEnvironment(BatchedEnvironment):
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
         num_workers = _choose_num_workers(num_workers, env_fns, workers, num_splits)
         seeds = spawn_seeds(seed, len(env_fns))
-        if num_workers == 0 and workers.restart_on_error:
-            batches: list[Any] = [RestartedBatch(env_fns, seeds, max_random_steps, info_keys, workers)]
-        elif num_workers == 0:
-            batches = [EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)]
+        batches: list[Any]
+        if num_workers in (0, "thread"):
+            make_batch = functools.partial(_make_batch, env_fns, seeds, max_random_steps, info_keys, workers)
+            batches = [make_batch() if num_workers == 0 else WatchedThread(make_batch, workers)]
         else:
-            jobs = env_fns, seeds, num_workers, max_random_steps, workers, info_keys
-            batches = WorkerPool(*jobs, num_splits).splits
+            pool = WorkerPool(env_fns, seeds, num_workers, max_random_steps, workers, info_keys, num_splits)
+            batches = pool.splits
         self._batch, layout = batches[0], batches[0].layout
         try:
             super().__init__(
@@ -200,12 +204,19 @@ class PythonEnvironment(BatchedEnvironment):
         return EnvStep(arrays.step_type.copy(), arrays.reward.copy(), arrays.discount.copy(), observation)
 
 
+def _make_batch(env_fns, seeds, max_random_steps, info_keys, workers):
+    """Makes the environments of this process."""
+    if workers.restart_on_error:
+        return RestartedBatch(env_fns, seeds, max_random_steps, info_keys, workers)
+    return EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)
+
+
 def _choose_num_workers(num_workers, env_fns, settings, num_splits):
     # Without a trial: splits share workers in any case.
     if num_splits > 1:
         return _choose_shared_workers(num_workers, len(env_fns), num_splits)
     if num_workers != "auto":
-        if num_workers > len(env_fns):
+        if num_workers != "thread" and num_workers > len(env_fns):
             raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
         return num_workers
     # Constructors reach worker processes as pickles.
@@ -231,7 +242,7 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
     if num_workers == "auto":
         # As many as cores, and not half of them: no second batch has workers of its own.
         return min(batch_size // num_splits, len(os.sched_getaffinity(0)))
-    if num_workers == 0:
+    if num_workers in (0, "thread"):
         raise ConfigError(
             f"{name}: environments that step in this process share no workers: set num_workers, or "
             "Experiment.num_envs in place of num_splits"

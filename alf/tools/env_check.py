@@ -19,7 +19,7 @@ from alf.environments.load import find_env_fn, has_vector_entry
 from alf.environments.python_env import MESSAGE_SECONDS, find_num_workers
 from alf.errors import ConfigError
 from alf.tools.env_hints import find_hints
-from alf.workers import WorkerError, WorkerPool, WorkerSettings
+from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings
 from alf.workers.info import check_info_keys
 from alf.workers.inspector import Inspector
 from alf.workers.watched_thread import WatchedThread
@@ -125,7 +125,8 @@ def check_env(
     else:
         stays = f"a worker would lose {lost}" if lost else "cloudpickle cannot pickle the environment"
         # An object that the caller made is not closed by the check.
-        start = functools.partial(WatchedThread, functools.partial(make_inspector, keeps=is_made), settings)
+        make_here = functools.partial(make_inspector, keeps=is_made)
+        start = functools.partial(WatchedThread, functools.partial(EnvBatch, [make_here], [seed]), settings)
     report = EnvReport()
     given = {"max_episode_steps", *kwargs}
     seen = _inspect(start, report, num_steps, max_seconds, given)

@@ -1,0 +1,151 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""In which threads an environment is made, reset, stepped, called, rendered and closed."""
+
+import functools
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from alf.data_structures import FIRST
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.environments import load
+from alf.errors import ConfigError
+from alf.testing.fakes import FrozenPolicy, RecordingLearner
+from alf.workers import WorkerError
+from tests.builders import build_driver, build_python_env
+from tests.workers.envs import CountEnv
+
+
+class ThreadEnv(CountEnv):
+    """Notes in which thread each of its methods runs."""
+
+    def __init__(self, places):
+        super().__init__()
+        self._places = places
+        self._note("made")
+
+    def _note(self, method):
+        self._places.add((method, threading.get_ident()))
+
+    def reset(self, **kwargs):
+        self._note("reset")
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        self._note("step")
+        return super().step(action)
+
+    def call_me(self):
+        self._note("called")
+
+    def render(self):
+        self._note("rendered")
+
+    def close(self):
+        self._note("closed")
+
+
+METHODS = ["called", "closed", "made", "reset", "step"]
+
+
+def drive(driver_class, num_workers):
+    """Lets a driver run, with two environments in one; returns the threads by method."""
+    places = set()
+    env_fns = [functools.partial(ThreadEnv, places) for _ in range(2)]
+    env = build_python_env(env_fns, 0, num_workers)
+    driver = build_driver(driver_class, [env], RecordingLearner(FrozenPolicy(env)), unroll_length=4)
+    driver.start()
+    try:
+        for _ in range(10):
+            driver.collect()
+        driver.call_envs("call_me")
+    finally:
+        driver.stop()
+    assert sorted({method for method, _ in places}) == METHODS
+    return {method: {thread for name, thread in places if name == method} for method in METHODS}
+
+
+@pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_one_thread_from_the_constructor_to_the_end(driver_class):
+    threads = drive(driver_class, "thread")
+    assert len(set.union(*threads.values())) == 1
+    assert threading.get_ident() not in threads["made"]
+
+
+def test_without_it_threads_of_tensorflow_step_and_another_one_closes():
+    threads = drive(AsyncOffPolicyDriver, 0)
+    assert threads["made"] == {threading.get_ident()}
+    assert not threads["step"] & (threads["made"] | threads["closed"] | threads["called"])
+
+
+def test_all_methods_and_the_end():
+    places = set()
+    env = load(ThreadEnv, 2, seed=1, num_workers="thread", places=places)
+    before = threading.active_count()
+    env.seed(3)
+    first = env.reset()
+    env.step(np.zeros(2, np.int64))
+    assert env.call("call_me") == [None, None] and env.render_fps == 30
+    env.render()
+    env.hold([0, 1])
+    env.dump_stacks()
+    env.close()
+    env.close()
+    assert len({thread for _, thread in places}) == 1
+    deadline = time.monotonic() + 10
+    while threading.active_count() >= before:
+        assert time.monotonic() < deadline, "its thread has not ended"
+        time.sleep(0.01)
+    same = load(ThreadEnv, 2, seed=1, num_workers=0, places=set())
+    same.seed(3)
+    np.testing.assert_array_equal(first.observation, same.reset().observation)
+
+
+def test_errors_and_time_outs():
+    with pytest.raises(KeyError, match="my own bug"):
+        build_python_env([functools.partial(CountEnv, at=0, act=raise_error)], 0, "thread")
+    env = build_python_env([functools.partial(CountEnv, at=2, act=raise_error)], 0, "thread")
+    env.reset()
+    env.step(np.zeros(1, np.int64))
+    with pytest.raises(KeyError, match="my own bug"):
+        env.step(np.zeros(1, np.int64))
+    env.close()
+    hanging = functools.partial(CountEnv, at=1, act=functools.partial(time.sleep, 2))
+    env = build_python_env([hanging], 0, "thread", step_timeout=0.3)
+    env.reset()
+    with pytest.raises(WorkerError, match=r"did not answer within step_timeout=0\.3 s"):
+        env.step(np.zeros(1, np.int64))
+    env.close()
+
+
+def raise_error():
+    raise KeyError("my own bug")
+
+
+def test_environments_that_raise_are_made_again_in_the_thread():
+    places, errors = set(), [KeyError("my own bug")]
+
+    class Env(ThreadEnv):
+        level = 0
+
+        def step(self, action):
+            if errors:
+                raise errors.pop()
+            return super().step(action)
+
+    env = build_python_env([functools.partial(Env, places)] * 2, 0, "thread", restart_on_error=True)
+    env.reset()
+    env.set_attr("level", 4)
+    np.testing.assert_array_equal(env.step(np.zeros(2, np.int64)).step_type, FIRST)
+    env.step(np.zeros(2, np.int64))
+    assert env.num_restarts == 1 and env.call("get_wrapper_attr", "level") == [4, 4]
+    env.close()
+    assert {method for method, _ in places} == {"made", "reset", "step", "closed"}
+    assert len({thread for _, thread in places}) == 1
+
+
+def test_splits_need_workers():
+    with pytest.raises(ConfigError, match="step in this process share no workers"):
+        load("CartPole-v1", 4, num_workers="thread", num_splits=2)
