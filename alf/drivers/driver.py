@@ -15,7 +15,7 @@ from alf.core.credit import Credit
 from alf.core.randomness import spawn_seeds
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
-from alf.drivers.driver_settings import DriverSettings, Monitoring
+from alf.drivers.driver_settings import DriverSettings, Monitoring, split_unroll_length
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
 from alf.drivers.log_thread import find_log_fields
 from alf.drivers.metrics import BalancedReturn, EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
@@ -398,12 +398,3 @@ def _check_names(metrics):
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"metrics: two of them have the name {name!r}")
-
-
-def split_unroll_length(value):
-    """Splits `unroll_length` into T and the average number of batches that a call of `collect` takes.
-
-    An integer above 0 is T, with one batch for each call. Any other number is the number of batches, and T is
-    1.
-    """
-    return (int(value), 1) if value >= 1 and value == int(value) else (1, value)

@@ -136,3 +136,12 @@ class Monitoring:
     stop_timeout: Timeout = 5.0
     stall_timeout: Timeout | None = 300.0
     on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error"
+
+
+def split_unroll_length(value):
+    """Splits `unroll_length` into T and the average number of batches that a call of `collect` takes.
+
+    An integer above 0 is T, with one batch for each call. Any other number is the number of batches, and T is
+    1.
+    """
+    return (int(value), 1) if value >= 1 and value == int(value) else (1, value)

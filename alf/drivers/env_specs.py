@@ -211,3 +211,13 @@ class EnvSpecs:
 
     def _env_info_spec(self):
         return {key: tf.TensorSpec((), tf.float32) for key in self.info_keys}
+
+
+def check_holds(sticky, envs, batch_size):
+    """Raises ConfigError if an environment of several sub-environments cannot hold some of them."""
+    for index, env in enumerate(envs):
+        if sticky and batch_size > 1 and not hasattr(env, "hold"):
+            raise ConfigError(
+                f"sticky is True: {name_env(index, env)} has no hold() to let single sub-environments wait; "
+                "PythonEnvironment has one (load.num_workers = 0), and a batch_size of 1 needs none"
+            )

@@ -17,7 +17,7 @@ from alf.core.nest_utils import (
 )
 from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
 from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
-from alf.drivers.env_specs import name_env
+from alf.drivers.env_specs import check_holds, name_env
 from alf.drivers.stage_clock import ASK, REST, STEP
 from alf.drivers.unroll_check import WRONG_VALUE, check_values, find_wrong_value
 from alf.environments.batched_environment import call_env, set_env_attr
@@ -60,7 +60,7 @@ class EnvUnroller:
         sticky=False,
         ask_stage=ASK,
     ):
-        _check_holds(sticky, envs, specs.batch_size)
+        check_holds(sticky, envs, specs.batch_size)
         if overwrite_policy_output and not all(hasattr(env, "taken_action") for env in envs):
             raise ConfigError("overwrite_policy_output is True, but an environment has no taken_action()")
         mismatch = find_mismatch(policy.action_spec, specs.action)
@@ -377,16 +377,6 @@ class EnvUnroller:
                     f"of shape {row.shape} and dtype {row.dtype}: it must be {self._specs.batch_size} numbers"
                 )
         return rows
-
-
-def _check_holds(sticky, envs, batch_size):
-    """Raises ConfigError if an environment of several sub-environments cannot hold some of them."""
-    for index, env in enumerate(envs):
-        if sticky and batch_size > 1 and not hasattr(env, "hold"):
-            raise ConfigError(
-                f"sticky is True: {name_env(index, env)} has no hold() to let single sub-environments wait; "
-                "PythonEnvironment has one (load.num_workers = 0), and a batch_size of 1 needs none"
-            )
 
 
 def _seen(frame):

@@ -234,23 +234,19 @@ def _render_or_step(makes, num_workers, constructor, render_mode, lost):
 
     `lost` names a binding that workers would lose, or is None.
     """
+    here = "thread" if num_workers == "thread" else 0
     if render_mode is not None:
         makes = [functools.partial(make_rendered, make, constructor, render_mode) for make in makes]
         # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
-        return makes, int(lost is None and can_pickle(makes))
-    return makes, num_workers if lost is None else _step_here(num_workers, lost)
-
-
-def _step_here(num_workers, lost):
-    """Returns 0 as the number of workers, because a worker would lose a binding; or raises ConfigError."""
-    if num_workers in ("auto", 0):
-        return 0
-    if num_workers == "thread":
-        return num_workers
-    raise ConfigError(
-        f"load.num_workers is {num_workers!r}: a worker would not know what gin binds to the callable "
-        f"of {lost}; set load.num_workers to 0, or let gin make the object: {lost}()"
-    )
+        return makes, 1 if lost is None and can_pickle(makes) else here
+    if lost is None:
+        return makes, num_workers
+    if num_workers not in ("auto", here):
+        raise ConfigError(
+            f"load.num_workers is {num_workers!r}: a worker would not know what gin binds to the callable "
+            f"of {lost}; set load.num_workers to 0, or let gin make the object: {lost}()"
+        )
+    return makes, here
 
 
 def _make_single(env_fns, seed, num_workers, splits, wanted):

@@ -20,7 +20,8 @@ from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
-from alf.drivers.driver import Driver, split_unroll_length
+from alf.drivers.driver import Driver
+from alf.drivers.driver_settings import split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_type
