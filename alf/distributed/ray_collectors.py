@@ -145,6 +145,7 @@ class RayCollectors(Collectors):
             return None
 
     def ask(self, method, *args):
+        self._watch.check()
         self._asked = method, *args
         self._results = [self._ask_actor(index) for index in range(self.num_collectors)]
 
@@ -152,6 +153,7 @@ class RayCollectors(Collectors):
         return self._actors[index].ask.remote(*self._asked), running_time()
 
     def receive_results(self, timeout):
+        self._watch.check()
         references = [reference for reference, _ in self._results]
         ready, _ = self._ray.wait(references, num_returns=len(references), timeout=timeout)
         now, results = running_time(), []

@@ -70,7 +70,7 @@ class Checkpoints(Callback):
             trainer.save(is_last=True)
 
     def save_after_error(self, trainer: Any, error: Exception) -> None:
-        """Saves after an error while experience was collected, unless the weights are at fault."""
+        """Saves after an error of the collection or of a callback, unless the weights are at fault."""
         # Several learner processes end at different iterations.
         if isinstance(error, DivergedError) or trainer.learner.peers.count > 1:
             return

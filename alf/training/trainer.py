@@ -284,12 +284,14 @@ class Trainer:
                 end = self._find_end()
                 if end is not None:
                     return end
-                self.call_back("on_iter_begin")
-                steps = self._collect()
+                with self._saving_after_error():
+                    self.call_back("on_iter_begin")
+                    steps = self._collect()
                 if steps is None:
                     return False, self._interrupted
                 summary = self._train_iter(steps)
-                self.call_back("on_train_iter", summary)
+                with self._saving_after_error():
+                    self.call_back("on_train_iter", summary)
                 self._lap(REST)
         except InterruptedDriverError:  # in a callback that called environments
             if self._interrupted is None:
@@ -329,10 +331,20 @@ class Trainer:
             if not self.collects:
                 return 0
             return sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
-        except Exception as error:
+        except Exception:
             # The driver was made to fail by `interrupt`, so this is how the run ends and not an error of it.
             if self._interrupted:
                 return None
+            raise
+
+    @contextlib.contextmanager
+    def _saving_after_error(self):
+        """Context of all but the updates: saves after an error, because the weights are fine."""
+        try:
+            yield
+        except InterruptedDriverError:  # the run ends as it should, and saves then
+            raise
+        except Exception as error:
             # Before the first update there is nothing to lose, and a run without checkpoints may begin again
             # with other settings.
             if self._first_trained is not None:

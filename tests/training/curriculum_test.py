@@ -10,8 +10,9 @@ import pytest
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.training import Callback
+from alf.workers import WorkerError
 from tests.training.small_runs import make_idle_learner, make_trainer
-from tests.workers.envs import make_wrapped_level_env
+from tests.workers.envs import kill_process, make_wrapped_level_env
 
 LEVEL = 2  # of the observation
 
@@ -95,6 +96,25 @@ def test_an_interrupted_call_ends_the_run_as_interrupted_and_saves(driver_ctor, 
     assert trainer.counters["iterations"] == 3
     assert trainer.train()[0]
     assert callback.level == 3
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        (lambda trainer: trainer.driver.call_envs("fail_if", 1), KeyError),
+        (lambda trainer: trainer.driver.set_attr("levle", 1), AttributeError),
+        (lambda trainer: trainer.driver.call_envs("act", kill_process), WorkerError),
+    ],
+    ids=["an exception", "no such attribute", "too many restarts"],
+)
+def test_a_call_that_fails_costs_no_step(act, error, tmp_path):
+    trainer, _ = make_run(tmp_path, 9, SyncOffPolicyDriver, num_workers=1, callbacks=[Harder(act)])
+    with pytest.raises(error):
+        trainer.train()
+    callback = Harder()
+    trainer, _ = make_run(tmp_path, 9, SyncOffPolicyDriver, num_workers=1, callbacks=[callback])
+    assert trainer.counters["iterations"] == 3
+    assert trainer.train()[0] and callback.level == 5
 
 
 def test_run_in_workers(tmp_path):

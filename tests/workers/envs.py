@@ -141,6 +141,9 @@ class LevelEnv(CountEnv):
         if self._number == number:
             raise KeyError("my own bug")
 
+    def act(self, act):
+        act()
+
     def act_once(self, path, act):
         act_once(path, act)
         return self._number
