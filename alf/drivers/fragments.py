@@ -75,6 +75,7 @@ def _generate(driver):
         driver.stop()
 
 
+@checked
 def rollout_episodes(
     envs: Environment | Sequence[Environment],
     policy: Any,

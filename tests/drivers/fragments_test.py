@@ -3,6 +3,8 @@
 
 import functools
 import itertools
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -126,3 +128,28 @@ def test_errors_reach_the_loop():
     assert env.num_closes == 1
     with pytest.raises(ConfigError, match=r"n_steps is 0"):
         alf.rollout(env, FrozenPolicy(env), 0)
+    with pytest.raises(ConfigError, match=r"n_episodes is 0"):
+        alf.rollout_episodes(env, FrozenPolicy(env), 0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("close_envs", [True, False])
+def test_threads_end_with_the_loop(way, close_envs):
+    before = set(threading.enumerate())
+    envs = make_envs()
+    for _ in alf.rollout(envs, FrozenPolicy(envs[0]), T, **WAYS[way], close_envs=close_envs):
+        break
+    deadline = time.monotonic() + 20
+    while set(threading.enumerate()) - before:  # the loop's end frees the generator, which stops the driver
+        assert time.monotonic() < deadline, set(threading.enumerate()) - before
+        time.sleep(0.01)
+    assert [env.num_closes for env in envs] == [int(close_envs)] * 2
+
+
+def test_with_sticky_an_episode_begins_with_a_fragment():
+    env = PythonEnvironment([functools.partial(CountEnv, 3)], 0, 0)
+    fragments = alf.rollout(env, FrozenPolicy(env), T, DriverSettings(sticky=True))
+    for fragment in itertools.islice(fragments, 3):
+        # Row 0 is the last of the fragment before.
+        types = fragment.step_type[:, 0].numpy()
+        assert types[1:].tolist() in ([1, 1, LAST, FIRST, FIRST], [FIRST, 1, 1, LAST, FIRST])
