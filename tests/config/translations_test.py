@@ -76,7 +76,7 @@ def error_of(*params):
 ANY_DISCOUNT = " or ".join(f"{x}Algorithm.discount" for x in ("PPO", "Impala", "Sac", "Dqn"))
 PPO = "Experiment.algorithm_ctor = @PPOAlgorithm"
 OF_PPO = "PPO (RLlib, Stable-Baselines3): Experiment.algorithm_ctor = @PPOAlgorithm"
-OF_GAMMA = "gamma (Sample Factory, RLlib, Stable-Baselines3, the first ALF) is called"
+OF_GAMMA = "gamma (Sample Factory, RLlib, Stable-Baselines3, the first ALF, ALF on PyTorch) is called"
 HALF = "(of half the square here: 0.5 there is 1.0 here)"
 # From the last of some bindings to the end of the error.
 HINTS = {
@@ -85,7 +85,7 @@ HINTS = {
     (
         "SacAlgorithm.tau = 0.1",
         "gamma = 0.9",
-    ): "; gamma (RLlib, Stable-Baselines3) is called SacAlgorithm.discount here",
+    ): "; gamma (RLlib, Stable-Baselines3, ALF on PyTorch) is called SacAlgorithm.discount here",
     ("PPOAlgorithm.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("PPO.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("TD3.gamma = 0.9",): "; TD3 (Stable-Baselines3): no counterpart",
@@ -108,7 +108,9 @@ HINTS = {
     ("Experiment.algorithm_ctor = PPO",): f": {OF_PPO}",
     ("Experiment.algorithm_ctor = @create_ppo_algorithm",): "; create_ppo_algorithm (the first ALF): "
     "Experiment.algorithm_ctor = @PPOAlgorithm",
-    ("TrainerConfig.num_iterations = 5",): "; TrainerConfig.num_iterations (the first ALF) is called "
+    (
+        "TrainerConfig.num_iterations = 5",
+    ): "; TrainerConfig.num_iterations (the first ALF, ALF on PyTorch) is called "
     "StopCriteria.num_iterations here",
     ("Experiment.checkpoint_interval = 60",): "; checkpoint_interval (older versions of ALF) is called "
     "Checkpoints.interval here",
