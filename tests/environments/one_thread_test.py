@@ -149,3 +149,19 @@ def test_environments_that_raise_are_made_again_in_the_thread():
 def test_splits_need_workers():
     with pytest.raises(ConfigError, match="step in this process share no workers"):
         load("CartPole-v1", 4, num_workers="thread", num_splits=2)
+
+
+class Unpicklable(set):
+    def __reduce__(self):
+        raise TypeError("the window is bound to this process")
+
+
+def test_a_rendered_environment_without_a_worker_lives_in_one_thread_too():
+    places = Unpicklable()
+    env = load(ThreadEnv, 2, num_workers="thread", render_mode="rgb_array", places=places)
+    env.reset()
+    env.render()
+    env.close()
+    assert {method for method, _ in places} == {"made", "reset", "rendered", "closed"}
+    (thread,) = {thread for _, thread in places}
+    assert thread != threading.get_ident()
