@@ -23,6 +23,7 @@ from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
+from alf.runs import checkpoint_files as files
 from alf.runs.checkpointer import Checkpointer
 from alf.testing.toy_environments import MatchObservationEnvironment
 
@@ -195,6 +196,18 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path, value):
     with pytest.raises(DivergedError, match="not finite, so no checkpoint was written"):
         checkpointer.save()
     assert tf.train.latest_checkpoint(str(tmp_path)) == before
+
+
+def test_a_checkpoint_that_is_not_finite_is_not_restored(tmp_path):
+    driver, other, path = make_driver(), make_driver(seed=1), files.path_of(str(tmp_path), 3)
+    variable = driver.learner.trainable_variables[0]
+    variable.assign(tf.fill(variable.shape, np.nan))
+    Checkpointer(str(tmp_path), driver)._checkpoint.write(path)
+    files.mark_complete(path, updates=1)
+    before = [variable.numpy() for variable in other.learner.variables]
+    with pytest.raises(ConfigError, match="ckpt-3 does not fit this algorithm: [^;]* is not finite there$"):
+        Checkpointer(str(tmp_path), other).restore()
+    assert_same(before, other.learner.variables)
 
 
 def save(path, driver, iterations):

@@ -20,7 +20,7 @@ from alf.config.registry import own_config
 from alf.errors import ConfigError
 from alf.policies.agent import Agent
 from alf.runs import checkpoint_files as files
-from alf.runs.saved_run import SavedRun, load_agent, make_env
+from alf.runs.saved_run import SavedRun, load_agent, make_env, restore_policy
 from alf.training import Experiment
 from tests.builders import build_trainer
 from tests.training.small_runs import IdleTraining, add_to_weights
@@ -187,6 +187,25 @@ def test_a_checkpoint_of_another_policy(tmp_path, run):
     message = r"ckpt-5 does not fit this policy: learner/policy/.* is float32 \[4\] there, float32 \[5\] here"
     with pytest.raises(ConfigError, match=message):
         load_agent(tmp_path / "run")
+
+
+def test_a_checkpoint_of_nan_does_not_act(tmp_path, run):
+    root_dir, learner = run.copy(tmp_path), tf.Module()
+    learner.policy = run.policies[5].copy()
+    variable = learner.policy.trainable_variables[0]
+    variable.assign(tf.fill(variable.shape, np.nan))
+    path = str(root_dir / "checkpoints" / "ckpt-5")
+    files.begin(path)
+    tf.train.Checkpoint(learner=learner).write(path)
+    files.mark_complete(path, updates=5)
+    message = f"^the checkpoint {path} does not fit this policy: learner/policy/[^;]* is not finite there$"
+    with pytest.raises(ConfigError, match=message):
+        load_agent(root_dir)
+    with pytest.raises(ConfigError, match=message):
+        SavedRun(root_dir).restore(run.policies[2].copy(), 5)
+    with pytest.raises(ConfigError, match=message):  # an evaluation beside training
+        restore_policy(run.policies[2].copy(), path)
+    assert_same(load_agent(root_dir, 2).policy, run.policies[2])
 
 
 def test_agents_of_a_run_that_goes_on_can_be_loaded_at_any_moment(tmp_path):

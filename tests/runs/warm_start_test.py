@@ -198,6 +198,21 @@ def test_a_damaged_checkpoint_is_refused(tmp_path, source):
         warm_start(source[1].learner, str(tmp_path / "source"))
 
 
+def test_weights_that_are_not_finite_are_refused(tmp_path, source):
+    root_dir = shutil.copytree(source[0], tmp_path / "source")
+    learner, path = tf.Module(), str(root_dir / "checkpoints" / "ckpt-3")
+    trainer = make_trainer(tmp_path / "new")
+    learner.algorithm = trainer.learner.algorithm
+    variable = learner.algorithm.policy.trainable_variables[0]
+    variable.assign(tf.fill(variable.shape, np.inf))
+    files.begin(path)
+    tf.train.Checkpoint(learner=learner).write(path)
+    files.mark_complete(path, updates=3)
+    with pytest.raises(ConfigError, match="ckpt-3 does not fit: policy/network/[^;]* is not finite there$"):
+        warm_start(source[1].learner, str(root_dir))
+    trainer.close()
+
+
 def test_shapes_that_do_not_match_are_listed(tmp_path, source):
     with pytest.raises(ConfigError) as info:
         make_trainer(tmp_path / "new", initial_checkpoint=source[0], units=9)
