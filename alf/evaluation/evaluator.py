@@ -13,6 +13,7 @@ from absl import logging
 
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt, WholeNumber
 from alf.config.settings import Role, configurable
+from alf.core.running_time import running_time
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.errors import ConfigError, contain
 from alf.evaluation.session import ClusterSession, ProcessSession, Session
@@ -20,6 +21,8 @@ from alf.policies.policy import Policy
 
 _PLACES = ("thread", "process", "cluster")
 _CLOSE_SECONDS = 5.0  # the time in which environments return from a step and close
+_HANG_SECONDS = 4.0  # the time without a step after which an evaluation hangs; less than `_CLOSE_SECONDS`
+_LOOK_SECONDS = 0.02  # between two looks for a result
 
 
 class Evaluation(NamedTuple):
@@ -108,6 +111,7 @@ class Evaluator:
         self._policy: Any = None
         self._remote: Any = None  # the `RayEvaluator`, if there is one
         self._is_busy = False
+        self._stepped_at: float | None = None  # `running_time` of the last step of the present evaluation
         # Paths of checkpoints go to the evaluator's thread through one queue, results and errors come back
         # through the other. There is never more than one of them, because nothing is due during an
         # evaluation.
@@ -158,13 +162,15 @@ class Evaluator:
         """Begins to evaluate a checkpoint. Its files must stay until `poll` returns the result."""
         # Only the thread that trains reads and writes these; the other thread only sees the queues.
         self._last_steps, self._last_time, self._is_busy = env_steps, time.monotonic(), True
+        self._stepped_at = None  # before the job: the other thread writes it from then on
         self._jobs.put((path, env_steps))
 
     def poll(self, timeout: float = 0.0) -> Evaluation | None:
         """Returns the `Evaluation` that has ended since the last call, or None.
 
         Args:
-            timeout: float, how many seconds to wait for an evaluation that has begun.
+            timeout: float, how many seconds to wait for an evaluation that has begun. It waits no longer for
+                one that makes no step for 4 seconds.
 
         Raises:
             Exception: an exception of the environments.
@@ -172,8 +178,11 @@ class Evaluator:
         """
         if not self._is_busy:
             return None
+        deadline = running_time() + timeout
+        while self._results.empty() and running_time() < deadline and not self._hangs():
+            time.sleep(_LOOK_SECONDS)
         try:
-            result = self._results.get(timeout=timeout) if timeout else self._results.get_nowait()
+            result = self._results.get_nowait()
         except queue.Empty:
             return None
         # From here on `start` may be called again, and the files of this checkpoint may be replaced. Set
@@ -186,7 +195,8 @@ class Evaluator:
     def close(self) -> None:
         """Ends the current evaluation and closes the environments. May be called again.
 
-        It returns within 5 seconds. The log has a warning if the environments have not closed by then.
+        It returns within 5 seconds, which include the wait of a `poll` for an evaluation that hangs. The log
+        has a warning if the environments have not closed by then.
         """
         if self._session is None:
             return
@@ -199,9 +209,18 @@ class Evaluator:
             return
         # After `stop`, which ends the evaluation under way: only then does the thread look for its next job.
         self._jobs.put(None)
-        self._thread.join(_CLOSE_SECONDS)
+        hangs = self._is_busy and self._hangs()
+        self._thread.join(_CLOSE_SECONDS - _HANG_SECONDS if hangs else _CLOSE_SECONDS)
         if self._thread.is_alive():
             logging.warning("the environments of the evaluation did not close within %g s", _CLOSE_SECONDS)
+
+    def _hangs(self):
+        """Returns whether the present evaluation makes no steps. Of a cluster nobody knows: False."""
+        stepped_at = self._stepped_at
+        return stepped_at is not None and running_time() - stepped_at > _HANG_SECONDS
+
+    def _note_step(self):
+        self._stepped_at = running_time()
 
     def _work(self, session):
         """Evaluates the checkpoints in the queue. The thread runs this, and also closes the environments."""
@@ -210,7 +229,7 @@ class Evaluator:
             while (job := self._jobs.get()) is not None:
                 started = time.monotonic()
                 try:
-                    figures, video = session.evaluate(job[0])
+                    figures, video = session.evaluate(job[0], self._note_step)
                     self._results.put(Evaluation(*job, figures, time.monotonic() - started, video))
                 except BaseException as error:  # `poll` raises it in the thread that trains
                     self._results.put(contain(error, "an environment of the evaluation"))

@@ -28,8 +28,6 @@ from alf.policies.agent import Agent
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import make_env, restore_policy
 
-_END_SECONDS = 2.0  # until a process that SIGTERM has not ended is killed; its workers end with it
-
 
 class Result(NamedTuple):
     """The result of an evaluation."""
@@ -85,15 +83,19 @@ class Session:
             # Otherwise a wrong render mode would end the run at its first evaluation, after hours perhaps.
             self._check_renders()
 
-    def evaluate(self, path):
-        """Evaluates the checkpoint at `path`. Returns the `Result`."""
+    def evaluate(self, path, note_step):
+        """Evaluates the checkpoint at `path`. Returns the `Result`.
+
+        It calls `note_step` () when it begins, and before every step.
+        """
+        note_step()
         restore_policy(self._policy, path)
-        return self._evaluate()
+        return self._evaluate(note_step)
 
     def evaluate_weights(self, weights):
         """Evaluates weights, the result of `get_weights` for the same policy. Returns the `Result`."""
         set_weights(self._policy, weights)
-        return self._evaluate()
+        return self._evaluate(lambda: None)
 
     def stop(self):
         """Ends the current evaluation after its step. Any thread may call this."""
@@ -103,12 +105,16 @@ class Session:
         """Closes the environments."""
         self._env.close()
 
-    def _evaluate(self):
+    def _evaluate(self, note_step):
         # The same seed for each evaluation, so that their differences come from the weights.
         if self._seed is not None:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(self._seed)
-        should_stop = lambda: self._is_stopping  # noqa: E731
+
+        def should_stop():
+            note_step()
+            return self._is_stopping
+
         is_recorded = self._video_interval is not None and self._num_evaluations % self._video_interval == 0
         # With 0 frames it does nothing: the other evaluations do not pay for rendering.
         recorder = GifRecorder(self._env, self._video_frames if is_recorded else 0)
@@ -150,8 +156,8 @@ class ProcessSession:
             env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
         )
 
-    def evaluate(self, path):
-        """Evaluates the checkpoint at `path`. Returns the `Result`.
+    def evaluate(self, path, note_step):
+        """Evaluates the checkpoint at `path`. Returns the `Result`. Calls `note_step` as `Session` does.
 
         Raises:
             EnvError: for any error in the process, or if it has ended.
@@ -161,7 +167,8 @@ class ProcessSession:
             self._process.stdin.flush()
         # Without a time-out: only the evaluator's thread waits here, and `stop` ends the process, which
         # closes the pipe, which ends the read.
-        line = self._process.stdout.readline()
+        while (line := self._process.stdout.readline()) == "\n":
+            note_step()
         if not line:
             status = self._process.wait()
             raise EnvError(f"the process of the evaluation has ended with status {status}")
@@ -171,17 +178,15 @@ class ProcessSession:
         return Result.from_json(answer)
 
     def stop(self):
-        """Ends the process, also during an evaluation. Any thread may call this."""
-        self._process.terminate()
+        """Kills the process, also during an evaluation. Any thread may call this."""
+        # Not SIGTERM, which a process that hangs may not obey, and then the thread in `evaluate` would wait
+        # for its answer. Nothing is lost: the process has only read, and worker processes end when it does.
+        self._process.kill()
 
     def close(self):
-        """Ends the process, and kills it if it does not end in time."""
+        """Kills the process."""
         self.stop()
-        try:
-            self._process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.wait()
         with contextlib.suppress(BrokenPipeError):  # a path that a dead process has not read is flushed
             self._process.stdin.close()
         self._process.stdout.close()
@@ -207,8 +212,11 @@ class ClusterSession:
         # It does not wait: Ray looks for a place, and the process imports TensorFlow, while training begins.
         evaluator.start(AfterTensorFlow(make))
 
-    def evaluate(self, path):
-        """Evaluates the checkpoint at `path`. Returns the `Result`. Raises like `RayEvaluator.evaluate`."""
+    def evaluate(self, path, note_step):
+        """Evaluates the checkpoint at `path`. Returns the `Result`. Raises like `RayEvaluator.evaluate`.
+
+        It does not call `note_step`, because Ray brings no news of a call that goes on.
+        """
         restore_policy(self._policy, path)
         return self._evaluator.evaluate(get_weights(self._policy))
 

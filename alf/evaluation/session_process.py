@@ -2,13 +2,14 @@
 """The program of a `ProcessSession`: `python -m alf.evaluation.session_process ROOT_DIR SETTINGS`.
 
 SETTINGS is JSON of the arguments of a `Session`. The standard input has one path of a checkpoint in each
-line. The standard output answers with a line of JSON: a `Result`, or {"error": text}. The process ends when
-its standard input does.
+line. The standard output answers with a line of JSON: a `Result`, or {"error": text}. While the environments
+step, an empty line comes before it each second. The process ends when its standard input does.
 """
 
 import json
 import os
 import sys
+import time
 
 from alf.evaluation.session import Session
 from alf.runs.saved_run import SavedRun
@@ -27,13 +28,27 @@ def main():
                 run = SavedRun(sys.argv[1])
                 run.read_config()
                 session = Session(run.make_policy(), **json.loads(sys.argv[2]))
-            answer = session.evaluate(path.rstrip("\n")).to_json()
+            answer = session.evaluate(path.rstrip("\n"), _make_beat(answers)).to_json()
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
     if session is not None:
         session.close()
+
+
+def _make_beat(answers):
+    """Returns a callable () that writes an empty line, unless it did so less than a second ago."""
+    written_at = float("-inf")
+
+    def beat():
+        nonlocal written_at
+        if time.monotonic() - written_at >= 1.0:
+            written_at = time.monotonic()
+            answers.write("\n")
+            answers.flush()
+
+    return beat
 
 
 if __name__ == "__main__":

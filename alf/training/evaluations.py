@@ -10,7 +10,7 @@ from alf.errors import ConfigError, SaveError, check_type
 from alf.evaluation.evaluator import Evaluator
 from alf.training.summary_writer import write_gif
 
-_LAST_SECONDS = 60.0  # the time for the last evaluation to end when a stop criterion holds
+_LAST_SECONDS = 60.0  # the time for the last evaluation to end when a stop criterion holds, unless it hangs
 
 
 class Evaluations(Callback):

@@ -8,6 +8,7 @@ import errno
 import functools
 import glob
 import json
+import math
 import os
 import re
 import threading
@@ -21,6 +22,7 @@ import tensorflow as tf
 from tensorflow.core.util import event_pb2
 
 from alf.algorithms import ImpalaAlgorithm
+from alf.callback import Callback
 from alf.config.registry import own_config
 from alf.core.nest_utils import to_tensor_spec
 from alf.drivers import OfflineDriver
@@ -342,6 +344,46 @@ def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog, monkeypatch):
     )
     assert "the environments of the evaluation did not close within 0.5 s" in caplog.text
     go_on.set()
+
+
+def test_a_finished_run_does_not_wait_for_an_evaluation_that_hangs(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("alf.evaluation.evaluator._CLOSE_SECONDS", 1.5)
+    monkeypatch.setattr("alf.evaluation.evaluator._HANG_SECONDS", 1.0)
+    go_on = threading.Event()
+    trainer = make_trainer(tmp_path, step=lambda env: go_on.wait(300), interval_steps=1, num_episodes=1)
+    ended = []
+    trainer.add_callback(AfterIteration(lambda: ended.append(time.monotonic())))
+    assert trainer.train() == (True, "num_iterations=5 reached")
+    assert time.monotonic() - ended[-1] < 30
+    assert "the environments of the evaluation did not close within 1.5 s" in caplog.text
+    go_on.set()
+
+
+def test_a_finished_run_waits_for_an_evaluation_that_goes_on(tmp_path, monkeypatch):
+    """Also if it takes longer than the time without a step after which it would hang."""
+    monkeypatch.setattr("alf.evaluation.evaluator._HANG_SECONDS", 2.0)
+    steps, begun = [], []
+    trainer = make_trainer(
+        tmp_path,
+        step=lambda env: time.sleep(0.2) or steps.append(1),
+        interval_steps=1,
+        num_episodes=math.ceil(4.0 / 0.2 / EPISODE_LENGTH),
+        batch_size=1,
+    )
+    trainer.add_callback(AfterIteration(lambda: begun.append(len(steps))))
+    trainer.train()
+    assert len(steps) * 0.2 > 4.0 and begun[-1] < len(steps) / 2, "most of it came after the end"
+    assert len(read_scalars(tmp_path, "eval/return_mean")) == 1
+
+
+class AfterIteration(Callback):
+    """Calls `call` () after each train iteration."""
+
+    def __init__(self, call):
+        self._call = call
+
+    def on_train_iter(self, trainer, summary):
+        self._call()
 
 
 CONFIG = """
