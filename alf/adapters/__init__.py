@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Objects of ALF for TF-Agents, and of TF-Agents for ALF. TF-Agents is imported when one of them is used.
 
-ALF's drivers take environments and metrics of TF-Agents as they are.
+ALF's drivers take environments, metrics and observers of TF-Agents as they are.
 """
 
 import importlib
@@ -24,6 +24,21 @@ _MODULES = {
 }
 
 __all__ = ["TFAgentsEnvironment", "TFAgentsMetric", "TFAgentsPolicy", "as_metric", "make_saver"]
+
+
+def as_environment(env: Any) -> Any:
+    """Returns an environment as a batched environment of ALF, if TF-Agents made it; else as it is.
+
+    A `TFPyEnvironment` is unwrapped; another `TFEnvironment` becomes a `GraphEnvironment`.
+    """
+    module = sys.modules.get("tf_agents.environments.tf_environment")
+    if module is None or not isinstance(env, module.TFEnvironment):
+        return env
+    if hasattr(type(env), "pyenv"):  # not of the object: TF-Agents' wrappers have all attributes inside them
+        return env.pyenv
+    from alf.adapters.graph_environment import GraphEnvironment
+
+    return GraphEnvironment(env)
 
 
 def as_metric(metric: Any, num_rows: int) -> Any:

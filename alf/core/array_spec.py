@@ -12,12 +12,12 @@ class ArraySpec:
 
     Args:
         shape: of the array, ints.
-        dtype: of the array, what `np.dtype` takes.
+        dtype: of the array, what `np.dtype` takes, or a type of TensorFlow.
         name: text for messages; not compared.
     """
 
     def __init__(self, shape: Sequence[int], dtype: Any, name: str | None = None) -> None:
-        self.shape, self.dtype, self.name = tuple(shape), np.dtype(dtype), name
+        self.shape, self.dtype, self.name = tuple(shape), _to_numpy(dtype), name
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._key() == other._key()
@@ -80,6 +80,10 @@ def to_array_spec(spec: Any) -> ArraySpec:
     if hasattr(spec, "minimum"):
         return BoundedArraySpec(spec.shape, spec.dtype, spec.minimum, spec.maximum, spec.name)
     return ArraySpec(spec.shape, spec.dtype, spec.name)
+
+
+def _to_numpy(dtype):
+    return np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
 
 
 def _limits(dtype):

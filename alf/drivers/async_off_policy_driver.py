@@ -27,6 +27,7 @@ from alf.drivers.collector_thread import Collectors, CollectorThread
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_thread import EnvThread
+from alf.drivers.graph_steps import count_nested_threads
 from alf.drivers.log_thread import LogThread, make_log_record
 from alf.drivers.stage_clock import COPY, StageClock
 from alf.drivers.tf_queues import TFQueues
@@ -78,7 +79,7 @@ class AsyncOffPolicyDriver(Driver):
         num_actors = settings.num_actor_queues if num_envs else 0
         # The loop of an environment or actor occupies a thread of TensorFlow, also while it waits for a
         # queue. All may wait at the same time, and the learner must still find threads.
-        reserve_threads(num_envs + num_actors + SPARE_THREADS)
+        reserve_threads(num_envs + num_actors + SPARE_THREADS + count_nested_threads(self._envs))
         self._num_unrolls = self._num_sources if settings.is_lockstep else settings.learn_queue_cap
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         self._policy = policy = _make_policy(learner.policy, settings)
@@ -149,8 +150,8 @@ class AsyncOffPolicyDriver(Driver):
         """Makes a list of `ActorThread`s and a list of `EnvThread`s."""
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
         # All traces are made before a thread starts: the threads only call finished graphs.
-        first_frame = trace(self._unroller.first_frame, index)
-        unroll = trace(self._unroll_and_enqueue, index, self._specs.frame_spec(self._policy))
+        first_frame = self._unroller.trace(self._unroller.first_frame)
+        unroll = self._unroller.trace(self._unroll_and_enqueue, self._specs.frame_spec(self._policy))
         settings = self._settings
         copies = settings.parameter_update_period is not None
         served = self._policy, settings.actor_device, self._specs, queues, settings.actor_queue_cap, copies

@@ -16,7 +16,7 @@ from alf.core.randomness import spawn_seeds
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring, split_unroll_length
-from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_py_envs
+from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_batched_envs
 from alf.drivers.log_thread import find_log_fields
 from alf.drivers.metrics import BalancedReturn, EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
@@ -38,7 +38,8 @@ class Driver(abc.ABC):
 
     Args:
         envs: list of batched environments with the same batch size and specs. Environments of TF-Agents may
-            be among them, also a `TFPyEnvironment`, whose `isolation` has no effect. The driver closes them.
+            be among them: a `TFPyEnvironment`, whose `isolation` has no effect, or any other `TFEnvironment`,
+            which steps in the driver's graph, without Python. The driver closes them.
         learner: `Learner` or `LearnerGroup` that observes the experience; also an attribute.
         unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
             fraction F: T is 1, and the calls of `collect` take F unrolls of each environment on average,
@@ -88,7 +89,7 @@ class Driver(abc.ABC):
             )
         monitoring = monitoring or Monitoring()
         self._collections = Credit(rate)
-        self._envs = to_py_envs(envs)
+        self._envs = to_batched_envs(envs)
         self._collectors = collectors
         self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
         specs: Any = EnvSpecs(self._envs) if self._envs else getattr(collectors, "specs", None)

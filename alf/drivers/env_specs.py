@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from alf.adapters import as_environment
 from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
 from alf.core.annotations import Array, Environment, NestedSpec
@@ -34,24 +35,23 @@ def get_agents(env):
     return tuple(getattr(env, "agents", ()))
 
 
-def to_py_envs(envs):
-    """Returns a list of batched environments; unwraps TF-Agents' `TFPyEnvironment`s.
+def to_batched_envs(envs):
+    """Returns a list of batched environments of ALF, also for environments of TF-Agents.
 
     Raises ConfigError if an element is not a batched environment.
     """
     if not isinstance(envs, (list, tuple)):
         raise ConfigError(f"envs is {envs!r}: it must be a list of batched environments; or see from_env_fn")
-    # Not by isinstance, which would have to import TF-Agents.
-    py_envs = [getattr(env, "pyenv", env) for env in envs]
-    for index, py_env in enumerate(py_envs):
-        if isinstance(py_env, type) or not hasattr(py_env, "time_step_spec"):
+    batched_envs = [as_environment(env) for env in envs]
+    for index, env in enumerate(batched_envs):
+        if isinstance(env, type) or not hasattr(env, "time_step_spec"):
             raise ConfigError(
                 f"{name_env(index, envs[index])} is not a batched environment, such as "
                 "alf.environments.load makes: PythonEnvironment makes one of gymnasium.Envs"
             )
-        if not py_env.batched:
+        if not env.batched:
             raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
-    return py_envs
+    return batched_envs
 
 
 @checked
@@ -107,7 +107,7 @@ class EnvSpecs:
     """
 
     def __init__(self, envs: Sequence[Environment]) -> None:
-        envs = to_py_envs(envs)
+        envs = to_batched_envs(envs)
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         specs = [(env.observation_spec(), env.action_spec(), env.reward_spec()) for env in envs]

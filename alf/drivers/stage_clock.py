@@ -69,6 +69,19 @@ class StageClock:
         stages[stage] = before[0] + seconds, before[1] + times
         return now
 
+    def spend(self, stage, seconds, times):
+        """Counts `seconds` of the time since the last lap as time in `stage`; the next lap has the rest.
+
+        Args:
+            stage: text.
+            seconds: float, from a clock that may be set back or forward.
+            times: int, how often the thread was in the stage.
+        """
+        seconds = min(max(seconds, 0.0), max(self._get_time() - self._lapped, 0.0))
+        self._lapped += seconds
+        before = self._stages.get(stage, _NOTHING)
+        self._stages[stage] = before[0] + seconds, before[1] + times
+
     @contextlib.contextmanager
     def stage(self, name):
         """Context whose time counts for a stage; the time since the last lap counts for REST."""

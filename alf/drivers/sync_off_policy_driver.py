@@ -10,11 +10,12 @@ import tensorflow as tf
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
 from alf.core.annotations import Array, Environment
-from alf.core.tf_runtime import reserve_threads, single_threaded, trace
+from alf.core.tf_runtime import reserve_threads, single_threaded
 from alf.data_structures import Experience, count_transitions
 from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
+from alf.drivers.graph_steps import count_nested_threads
 from alf.drivers.log_thread import make_log_record
 from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
 from alf.drivers.threads import DriverThread
@@ -55,7 +56,8 @@ class SyncOffPolicyDriver(Driver):
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
         specs = self._specs
         self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
-        reserve_threads(2)  # the thread of the environments, and the caller
+        # The thread of the environments, and the caller.
+        reserve_threads(2 + count_nested_threads(self._envs))
 
         def ask(env_index, time_step, state):
             # In the place of an actor: no queue, and the weights of the learner itself.
@@ -80,12 +82,11 @@ class SyncOffPolicyDriver(Driver):
         self._begin()
         # No copy of the weights, unlike the asynchronous driver: between an order and its outcome the caller,
         # who trains, waits.
-        index, frame = tf.TensorSpec((), tf.int32), self._specs.frame_spec(self.learner.policy)
         # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
         # there.
         with single_threaded():
-            first_frame = trace(self._unroller.first_frame, index)
-            unroll = trace(self._unroll_and_log, index, frame)
+            first_frame = self._unroller.trace(self._unroller.first_frame)
+            unroll = self._unroller.trace(self._unroll_and_log, self._specs.frame_spec(self.learner.policy))
         (clock,) = self.clocks.environments
         num_envs, common = self._specs.num_envs, (self._threads.coord, self._handover)
         thread = UnrollThread(*common, num_envs, self._unroller, first_frame, unroll, clock)

@@ -2,6 +2,7 @@
 """EnvUnroller: steps environments and makes unrolls of their steps, in the graph of a driver's thread."""
 
 import collections
+import functools
 import weakref
 
 import numpy as np
@@ -18,6 +19,7 @@ from alf.core.nest_utils import (
 from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
 from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
 from alf.drivers.env_specs import check_holds, name_env
+from alf.drivers.graph_steps import GraphSteps
 from alf.drivers.stage_clock import ASK, REST, STEP
 from alf.drivers.unroll_check import WRONG_VALUE, check_values, find_wrong_value
 from alf.environments.batched_environment import call_env, set_env_attr
@@ -27,10 +29,12 @@ from alf.errors import ConfigError, DivergedError, EnvError, InterruptedDriverEr
 class EnvUnroller:
     """Steps environments and makes unrolls of their steps.
 
-    One traced graph serves all environments. Its argument `env_index`, an int32 scalar, selects one of them.
+    One traced graph serves all environments that step in Python. Its argument `env_index`, an int32 scalar,
+    selects one of them.
 
     Args:
-        envs: list of batched environments. They may fill the same arrays anew in each step.
+        envs: list of batched environments. They may fill the same arrays anew in each step. The graph has
+            the operations of a `GraphEnvironment`, and calls Python for any other.
         specs: `EnvSpecs` of the environments.
         policy: `Policy` that chooses the actions.
         unroll_length: int, T, transitions of an unroll.
@@ -81,6 +85,7 @@ class EnvUnroller:
         self._sticky = sticky
         self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
+        self._graph_steps = GraphSteps(envs)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
         # keep them until the process ends.
         self._calls_of_graphs = []
@@ -104,6 +109,15 @@ class EnvUnroller:
         self._signal_shapes = [(specs.batch_size, *shape) for shape in ((), specs.reward.shape, ())]
         self._num_signals = 2 + specs.reward.shape.num_elements() + self._has_owner
 
+    def trace(self, function, *signature):
+        """Traces a function (env_index, ...) that calls methods of this class; returns a callable like it.
+
+        Args:
+            function: callable.
+            *signature: nests of tensor specs of the arguments after `env_index`.
+        """
+        return self._graph_steps.trace(function, *signature)
+
     def run(self, function, env_index, *args):
         """Calls a traced function (env_index, *args) for the environment `env_index`, an int.
 
@@ -111,11 +125,13 @@ class EnvUnroller:
         TensorFlow keeps only the text of it.
         """
         try:
-            return function(tf.constant(env_index, tf.int32), *args)
+            outputs = function(tf.constant(env_index, tf.int32), *args)
+            self._graph_steps.count_time(env_index, self._clocks[env_index])
+            return outputs
         except tf.errors.OpError as error:
             cause = self._errors.get(env_index)
             if cause is None and WRONG_VALUE in error.message:
-                cause = self._find_wrong_value(env_index)
+                cause = self._find_wrong_value(env_index, error.message)
             if cause is None:
                 raise
         # Outside the handler: Python would show the error of TensorFlow as the context of the cause.
@@ -149,7 +165,9 @@ class EnvUnroller:
 
     def first_frame(self, env_index):
         """Resets an environment; returns a `Frame`."""
-        time_step, env_info = self._call_env(EnvUnroller._reset, env_index)
+        time_step, env_info = self._call_env(
+            EnvUnroller._reset, env_index, in_graph=lambda env: env.reset_in_graph()
+        )
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
         return Frame(time_step, zeros_from_spec(self._state_spec, self._specs.batch_size), env_info)
 
@@ -159,11 +177,16 @@ class EnvUnroller:
         Where `is_held`, bool [B], is True, a sub-environment does not step: it returns its FIRST step again.
         """
         action = policy_step.action
-        inputs = tf.nest.flatten(action)
-        if is_held is None:
-            time_step, env_info = self._call_env(EnvUnroller._step, env_index, *inputs)
-        else:
-            time_step, env_info = self._call_env(EnvUnroller._step_or_hold, env_index, is_held, *inputs)
+        method, inputs = EnvUnroller._step, tf.nest.flatten(action)
+        if is_held is not None:
+            method, inputs = EnvUnroller._step_or_hold, [is_held, *inputs]
+
+        def step_in_graph(env):
+            step = lambda: env.step_in_graph(action)  # noqa: E731
+            # With more rows than one it would have no `hold`.
+            return step() if is_held is None else tf.cond(is_held[0], env.current_in_graph, step)
+
+        time_step, env_info = self._call_env(method, env_index, *inputs, in_graph=step_in_graph)
         if self._overwrites:
             # After the step: the environment then knows the action that led to this time step.
             with tf.control_dependencies([time_step.step_type]):
@@ -219,11 +242,11 @@ class EnvUnroller:
         # Every queue needs the reward, so that nothing is enqueued before the check.
         return last, unroll._replace(reward=check_values(unroll))
 
-    def _find_wrong_value(self, env_index):
-        """Makes the error for a failure of `check_values`."""
+    def _find_wrong_value(self, env_index, message):
+        """Makes the error for a failure of `check_values` with a message of TensorFlow."""
         name, num_signals = name_env(env_index, self._envs[env_index]), self._num_signals - self._has_owner
         steps = [(packed[:num_signals], *floats) for packed, *floats in self._recent[env_index]]
-        found = find_wrong_value(steps, self._specs.reward.shape, self._floats.values())
+        found = find_wrong_value(steps, self._specs.reward.shape, self._floats.values(), message)
         if found is not None:
             return EnvError(f"{name} returned {found}")
         if self._overwrites:
@@ -238,13 +261,20 @@ class EnvUnroller:
         keys = self._specs.info_keys
         return dict(zip(keys, tf.unstack(env_info, axis=1), strict=True)) if keys else ()
 
-    def _call_env(self, method, *inputs):
-        """Resets or steps; returns a `TimeStep`, without prev_action and env_id, and env_info."""
+    def _call_env(self, method, *inputs, in_graph):
+        """Resets or steps; returns a `TimeStep`, without prev_action and env_id, and env_info.
+
+        `in_graph` does it for a `GraphEnvironment`, `method` for all others.
+        """
+        in_python = functools.partial(self._call_env_in_python, method, inputs)
+        call = functools.partial(self._graph_steps.call, inputs, in_graph, in_python)
+        return call() if self._env_turn is None else self._env_turn.hold(1, inputs, call)
+
+    def _call_env_in_python(self, method, inputs):
         num_signals, num_keys = self._num_signals, len(self._specs.info_keys)
         # `_pack` puts the signals and the info into the rows of this one array.
         packed_spec = tf.TensorSpec((num_signals + num_keys, self._specs.batch_size), tf.float32)
-        call = lambda: self._call_python(method, inputs, (packed_spec, self._observation_spec))  # noqa: E731
-        packed, observation = call() if self._env_turn is None else self._env_turn.hold(1, inputs, call)
+        packed, observation = self._call_python(method, inputs, (packed_spec, self._observation_spec))
         env_info = packed[num_signals:] if num_keys else ()
         step_type, discount, *reward = tf.unstack(packed[:num_signals] if num_keys else packed)
         if self._has_owner:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from alf.adapters import as_environment
 from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
 from alf.core.annotations import Environment
@@ -66,6 +67,7 @@ def evaluate(
     Raises:
         ConfigError: if the environment has other specs than the agent.
     """
+    env = as_environment(env)
     _check_specs(agent, env)
     batch_size = env.batch_size
     games = _Games(env, num_episodes)

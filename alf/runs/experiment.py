@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import gin
 
 from alf import replay
+from alf.adapters import as_environment
 from alf.algorithms import Algorithm, ImpalaAlgorithm
 from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
@@ -224,6 +225,7 @@ class Experiment:
 
     def wrap_env(self, env: Environment, seed: int | None) -> Environment:
         """Returns a batched environment as the policies see it; `seed` is an int or None."""
+        env = as_environment(env)
         return env if self._policies is None else self._policies.wrap(env, seed)
 
     def _make_policy(self, name, observation_spec, action_spec, reward_spec):

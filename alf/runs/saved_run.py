@@ -13,6 +13,7 @@ import gin
 import tensorflow as tf
 from absl import logging
 
+from alf.adapters import as_environment
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
@@ -146,7 +147,7 @@ def make_env(seed, batch_size=None, render_mode=None, env_ctor=None, maps_polici
     with gin.config_scope("eval"):
         env = env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
     # Outside of the scope: who acts in which row is a setting of the run, not of an evaluation.
-    return experiment.wrap_env(env, seed) if experiment is not None and maps_policies else env
+    return experiment.wrap_env(env, seed) if experiment is not None and maps_policies else as_environment(env)
 
 
 def restore_policy(policy, path):

@@ -1,0 +1,183 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Environments of TF-Agents in TensorFlow step in the graphs of drivers, and anywhere else with arrays."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tf_agents.environments import tf_wrappers
+from tf_agents.environments.random_tf_environment import RandomTFEnvironment
+from tf_agents.environments.tf_py_environment import TFPyEnvironment
+from tf_agents.specs import tensor_spec
+from tf_agents.trajectories import time_step as ts
+
+from alf.adapters import TFAgentsEnvironment, as_environment
+from alf.adapters.graph_environment import GraphEnvironment
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers.stage_clock import STEP
+from alf.errors import ConfigError, EnvError
+from alf.evaluation.episodes import evaluate
+from alf.testing import EnvironmentContract
+from alf.testing.fakes import FrozenPolicy, RecordingLearner, assert_equal_nests, make_counting_envs
+from alf.testing.toy_environments import CountingEnvironment
+from tests.adapters.graph_environments import CountingTFEnvironment
+from tests.adapters.tf_agents_environment_test import CountingAgent
+from tests.builders import build_driver
+
+DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
+
+
+def collect(driver_class, envs, count=3, **kwargs):
+    """Collects batches of all environments; returns the learner and the driver."""
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(envs[0].batch_size), counts_steps=True))
+    if driver_class is AsyncOffPolicyDriver:
+        kwargs = {"mode": "lockstep", **kwargs}
+    driver = build_driver(driver_class, envs, learner, unroll_length=5, **kwargs)
+    try:
+        driver.start()
+        for _ in range(count):
+            driver.collect()
+    finally:
+        driver.stop()
+    return learner, driver
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize("kinds", ["g", "gg", "gpg"], ids=["one", "two", "with one in Python"])
+def test_a_driver_makes_the_same_experience_as_of_an_environment_in_python(driver_class, kinds):
+    classes = {"g": CountingTFEnvironment, "p": CountingEnvironment}
+    envs = [classes[kind](3, 4, env_index=i) for i, kind in enumerate(kinds)]
+    learner, _ = collect(driver_class, envs)
+    expected, _ = collect(driver_class, make_counting_envs(len(kinds), 3))
+    assert_equal_nests([*learner.observed], [*expected.observed])
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_python_runs_only_while_a_graph_is_traced(driver_class):
+    envs = [CountingTFEnvironment(3, 4, env_index=i) for i in range(2)]
+    calls = []
+    for count in (1, 20):
+        learner, driver = collect(driver_class, envs, count)
+        assert len(learner.observed) == count
+        calls.append([env.num_calls for env in envs])
+        assert all(clock.read()[STEP].times > 5 * count for clock in driver.clocks.environments)
+    once, twice = np.array(calls)
+    assert (once == twice - once).all() and (once <= 4).all(), "no matter how many steps"
+
+
+def test_time_in_the_graph_counts_as_steps():
+    _, driver = collect(SyncOffPolicyDriver, [CountingTFEnvironment()], 4)
+    (clock,) = driver.clocks.environments
+    spent = clock.read()[STEP]
+    assert spent.times == 1 + 4 * 5 and 0 < spent.seconds < 10
+
+
+def test_one_sub_environment_waits_for_the_next_unroll():
+    learner, _ = collect(SyncOffPolicyDriver, [CountingTFEnvironment(1, 3)], sticky=True)
+    expected, _ = collect(SyncOffPolicyDriver, [CountingEnvironment(1, 3)], sticky=True)
+    assert_equal_nests([*learner.observed], [*expected.observed])
+    with pytest.raises(ConfigError, match=r"sticky is True: envs\[0\] \(GraphEnvironment\) has no hold"):
+        collect(SyncOffPolicyDriver, [CountingTFEnvironment(2)], sticky=True)
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_environments_that_take_turns(driver_class):
+    settings = {"one_env_at_a_time": True} if driver_class is AsyncOffPolicyDriver else {}
+    learner, _ = collect(driver_class, [CountingTFEnvironment(2, 4, i) for i in range(2)], **settings)
+    expected, _ = collect(driver_class, make_counting_envs(2))
+    assert_equal_nests([*learner.observed], [*expected.observed])
+
+
+class BrokenTFEnvironment(CountingTFEnvironment):
+    """Puts `value` into `field` of each time step from step 7 on."""
+
+    def __init__(self, field, value):
+        super().__init__()
+        self._field, self._value = field, value
+
+    def _current_time_step(self):
+        step = super()._current_time_step()
+        x = getattr(step, self._field)
+        is_late = self._before[0] >= 7
+        return step._replace(**{self._field: tf.where(is_late, tf.cast(self._value, x.dtype), x)})
+
+
+@pytest.mark.parametrize(
+    "field, value, text",
+    [
+        ("reward", np.nan, "reward that is not finite"),
+        ("observation", np.inf, "observation that is not finite"),
+        ("discount", 1.5, "discount that is outside of 0 to 1"),
+        ("step_type", 7, "step_type that is outside of 0 to 2"),
+    ],
+)
+def test_a_wrong_number_ends_the_run_before_anybody_learns_from_it(field, value, text):
+    env = BrokenTFEnvironment(field, value)
+    with pytest.raises(EnvError, match=rf"^envs\[0\] \(GraphEnvironment\) returned a number in {text}$"):
+        collect(AsyncOffPolicyDriver, [env], 100)
+
+
+class Misfit(CountingTFEnvironment):
+    """Returns observations of another shape than its spec says."""
+
+    def _current_time_step(self):
+        step = super()._current_time_step()
+        return step._replace(observation=step.observation[:, :2])
+
+
+def test_a_time_step_that_does_not_fit_its_spec_is_named():
+    with pytest.raises(ConfigError, match=r"^Misfit returned a time step that differs .* \(2, 2\) instead"):
+        collect(SyncOffPolicyDriver, [Misfit()])
+
+
+def test_an_environment_of_tf_agents_itself():
+    spec = ts.time_step_spec(tensor_spec.BoundedTensorSpec((3,), tf.float32, 0, 1))
+    env = RandomTFEnvironment(spec, tensor_spec.BoundedTensorSpec((), tf.int64, 0, 1), batch_size=2)
+    learner, _ = collect(AsyncOffPolicyDriver, [env], 10)
+    step_type = np.concatenate([e.step_type[0, :-1] for e in learner.observed])
+    np.testing.assert_array_equal(step_type[1:] == 0, step_type[:-1] == 2)
+    assert (step_type == 2).any() and len({e.observation[0, 1, 0, 0] for e in learner.observed}) == 10
+
+
+class Doubled(tf_wrappers.TFEnvironmentBaseWrapper):
+    """Doubles the rewards."""
+
+    def _step(self, action):
+        step = self._env.step(action)
+        return step._replace(reward=2 * step.reward)
+
+
+def test_wrappers_of_tf_agents_stay():
+    inner = CountingEnvironment(2)
+    assert as_environment(TFPyEnvironment(TFAgentsEnvironment(inner)))._env is inner
+    in_python = TFPyEnvironment(TFAgentsEnvironment(CountingEnvironment(2, 4)))
+    expected, _ = collect(SyncOffPolicyDriver, [CountingEnvironment(2, 4)])
+    for env in (CountingTFEnvironment(2), in_python):
+        learner, _ = collect(SyncOffPolicyDriver, [Doubled(env)])
+        for ours, theirs in zip(learner.observed, expected.observed, strict=True):
+            np.testing.assert_array_equal(ours.observation, theirs.observation)
+            np.testing.assert_array_equal(ours.reward, 2 * theirs.reward)
+
+
+def test_it_may_have_been_stepped_in_python_before():
+    env = CountingTFEnvironment(2)
+    both = GraphEnvironment(env), CountingEnvironment(2, 4)
+    for each in both:
+        each.reset()
+        each.step(np.zeros(2, np.int64))
+    ours, theirs = (collect(SyncOffPolicyDriver, [each])[0] for each in both)
+    assert_equal_nests([*ours.observed], [*theirs.observed])
+
+
+class TestWithArrays(EnvironmentContract):
+    num_steps = 30
+    random = False
+
+    def make_env(self, seed):
+        return GraphEnvironment(CountingTFEnvironment(3))
+
+
+def test_an_agent_is_evaluated_in_it():
+    agent = CountingAgent(CountingEnvironment(2))
+    ours, theirs = (evaluate(agent, env, 4) for env in (CountingTFEnvironment(2), CountingEnvironment(2, 4)))
+    np.testing.assert_array_equal(ours.returns, theirs.returns)
+    np.testing.assert_array_equal(ours.lengths, theirs.lengths)
