@@ -13,17 +13,25 @@ from alf.errors import ConfigError
 
 if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf.adapters.tf_agents_environment import TFAgentsEnvironment
-    from alf.adapters.tf_agents_metric import TFAgentsMetric
+    from alf.adapters.tf_agents_metric import TFAgentsMetric, TrajectoryObserver
     from alf.adapters.tf_agents_policy import TFAgentsPolicy, make_saver
 
 _MODULES = {
     "TFAgentsEnvironment": "tf_agents_environment",
     "TFAgentsMetric": "tf_agents_metric",
     "TFAgentsPolicy": "tf_agents_policy",
+    "TrajectoryObserver": "tf_agents_metric",
     "make_saver": "tf_agents_policy",
 }
 
-__all__ = ["TFAgentsEnvironment", "TFAgentsMetric", "TFAgentsPolicy", "as_metric", "make_saver"]
+__all__ = [
+    "TFAgentsEnvironment",
+    "TFAgentsMetric",
+    "TFAgentsPolicy",
+    "TrajectoryObserver",
+    "as_metric",
+    "make_saver",
+]
 
 
 def as_environment(env: Any) -> Any:
@@ -31,8 +39,7 @@ def as_environment(env: Any) -> Any:
 
     A `TFPyEnvironment` is unwrapped; another `TFEnvironment` becomes a `GraphEnvironment`.
     """
-    module = sys.modules.get("tf_agents.environments.tf_environment")
-    if module is None or not isinstance(env, module.TFEnvironment):
+    if not _is_of(env, "environments.tf_environment", "TFEnvironment"):
         return env
     if hasattr(type(env), "pyenv"):  # not of the object: TF-Agents' wrappers have all attributes inside them
         return env.pyenv
@@ -47,16 +54,35 @@ def as_metric(metric: Any, num_rows: int) -> Any:
     A metric of TF-Agents becomes a `TFAgentsMetric`.
     """
     # The maker of such a metric has imported its module: this need not import TF-Agents to find out.
-    module = sys.modules.get("tf_agents.metrics.py_metric")
-    if module is not None and isinstance(metric, module.PyStepMetric):
+    kinds = ("py_metric", "PyStepMetric"), ("tf_metric", "TFStepMetric")
+    if any(_is_of(metric, f"metrics.{module}", name) for module, name in kinds):
         from alf.adapters.tf_agents_metric import TFAgentsMetric
 
         return TFAgentsMetric(metric, num_rows)
     if not all(hasattr(metric, name) for name in ("name", "result", "get_state", "set_state")):
         raise ConfigError(
-            f"metrics: {metric!r} is neither an alf.drivers.metrics.Metric nor a PyStepMetric of TF-Agents"
+            f"metrics: {metric!r} is neither an alf.drivers.metrics.Metric nor a PyStepMetric or "
+            "TFStepMetric of TF-Agents"
         )
     return metric
+
+
+def as_observer(observer: Any, num_rows: int) -> Any:
+    """Returns a user's observer for a driver of `num_rows` sub-environments.
+
+    A method of a replay buffer of TF-Agents becomes a `TrajectoryObserver`; any other observer stays.
+    """
+    if not _is_of(getattr(observer, "__self__", None), "replay_buffers.replay_buffer", "ReplayBuffer"):
+        return observer
+    from alf.adapters.tf_agents_metric import TrajectoryObserver
+
+    return TrajectoryObserver(observer, num_rows)
+
+
+def _is_of(value, module, name):
+    """Returns whether a value has a class of TF-Agents, without an import of TF-Agents."""
+    module = sys.modules.get(f"tf_agents.{module}")
+    return module is not None and isinstance(value, getattr(module, name))
 
 
 if not TYPE_CHECKING:  # With `__getattr__` a type checker would accept every name.

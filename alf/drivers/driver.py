@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from alf.adapters import as_metric
+from alf.adapters import as_metric, as_observer
 from alf.core.annotations import Environment
 from alf.core.credit import Credit
 from alf.core.randomness import spawn_seeds
@@ -100,9 +100,10 @@ class Driver(abc.ABC):
         metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *metrics]
         _check_names(self._metrics)
+        observers = [as_observer(observer, num_rows) for observer in monitoring.observers]
         # `statistics` computes all of its own metrics in one pass over a record. They are shown and saved
         # with the others, but not called.
-        self._observers = [*counts, statistics, *metrics, *monitoring.observers]
+        self._observers = [*counts, statistics, *metrics, *observers]
         self._log_fields = find_log_fields(self._observers, learner.policy) if specs else ()
         self.clocks = StageClocks()
         self._threads = DriverThreads(self._envs, collectors, monitoring, self._wake, self.queue_sizes)

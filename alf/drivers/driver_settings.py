@@ -118,8 +118,9 @@ class Monitoring:
         observers: tuple or list of callables (`LogRecord` of NumPy arrays), called for every T steps of every
             environment, for each environment in the order of time. An observer may have an attribute `needs`,
             a tuple of "observation", "action" and "first_value": these fields are then filled, too.
-        metrics: tuple or list of additional `alf.drivers.metrics.Metric`s, or of Python metrics of TF-Agents,
-            which become `TFAgentsMetric`s.
+            `add_batch` of a replay buffer of TF-Agents becomes a `TrajectoryObserver`.
+        metrics: tuple or list of additional `alf.drivers.metrics.Metric`s, or metrics of TF-Agents, which
+            become `TFAgentsMetric`s.
         statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=, num_envs=, batch_size=) ->
             `EpisodeStatistics`, whose metrics the driver shows.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.

@@ -80,12 +80,12 @@ class SyncOffPolicyDriver(Driver):
     def start(self) -> None:
         """Traces the graphs, starts the thread, and waits until all environments are reset."""
         self._begin()
-        # No copy of the weights, unlike the asynchronous driver: between an order and its outcome the caller,
-        # who trains, waits.
         # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
         # there.
         with single_threaded():
             first_frame = self._unroller.trace(self._unroller.first_frame)
+            # No copy of the weights, unlike the asynchronous driver: between an order and its outcome the
+            # caller, who trains, waits.
             unroll = self._unroller.trace(self._unroll_and_log, self._specs.frame_spec(self.learner.policy))
         (clock,) = self.clocks.environments
         num_envs, common = self._specs.num_envs, (self._threads.coord, self._handover)
