@@ -15,8 +15,7 @@ import tensorflow as tf
 from alf.drivers import (
     AsyncOffPolicyDriver,
     SyncOffPolicyDriver,
-    async_off_policy_driver,
-    sync_off_policy_driver,
+    graph_steps,
     threads,
     unroller,
 )
@@ -669,7 +668,7 @@ def test_an_interrupt_may_come_after_any_delay(driver_class, kwargs):
 
 
 ASYNC_POINTS = [
-    (async_off_policy_driver, "trace"),
+    (graph_steps, "trace"),
     (threads.DriverThreads, "start"),
     (Driver, "_waiting"),
     (DriverThread, "run"),
@@ -678,7 +677,7 @@ ASYNC_POINTS = [
 ]
 COPY_POINTS = [(Semaphore, "hold"), (Policy, "assign")]
 SYNC_POINTS = [
-    (sync_off_policy_driver, "trace"),
+    (graph_steps, "trace"),
     (Driver, "_waiting"),
     (Driver, "_count_due_batches"),
     (unroller, "keep_python_thread"),
