@@ -22,14 +22,16 @@ class GraphEnvironment(BatchedEnvironment):
     Args:
         env: `TFEnvironment` whose rows begin new episodes by themselves. Its constructor makes its variables.
             If its methods are `tf.function`s, nobody may have called them before a driver does. If it has a
-            method `close`, `close()` calls it.
+            method `close`, `close()` calls it. Also the attribute `tf_env`.
     """
 
     def __init__(self, env: Any) -> None:
         super().__init__(env.batch_size, env.observation_spec(), env.action_spec(), env.reward_spec())
-        self._env = env
+        self.tf_env = env
         self._time_step_spec = add_leading_dims(env.time_step_spec(), env.batch_size)
-        self._call = tf.autograph.to_graph(_call)
+        # Unlike `tf.autograph.to_graph`, it shows errors with the lines of the environment's own code.
+        autograph = tf.__internal__.autograph
+        self._call = autograph.tf_convert(_call, autograph.control_status_ctx())
         # For Python. A driver must trace the operations anew: in its threads no loop or branch can run that
         # was traced elsewhere.
         self._run_reset = tf.function(self.reset_in_graph, autograph=False)
@@ -37,19 +39,19 @@ class GraphEnvironment(BatchedEnvironment):
 
     def reset_in_graph(self) -> EnvStep:
         """Adds the operations of a reset to the graph; returns an `EnvStep` of tensors [B, ...]."""
-        return self._convert(self._call(self._env.reset))
+        return self._convert(self._call(self.tf_env.reset))
 
     def step_in_graph(self, action: Nest) -> EnvStep:
         """Adds the operations of a step with an action, a nest of tensors [B, ...]; returns an `EnvStep`."""
-        return self._convert(self._call(self._env.step, action))
+        return self._convert(self._call(self.tf_env.step, action))
 
     def current_in_graph(self) -> EnvStep:
         """Adds the operations that read the last step again; returns an `EnvStep`."""
-        return self._convert(self._call(self._env.current_time_step))
+        return self._convert(self._call(self.tf_env.current_time_step))
 
     def close(self) -> None:
-        if hasattr(self._env, "close"):
-            self._env.close()
+        if hasattr(self.tf_env, "close"):
+            self.tf_env.close()
 
     def _reset(self):
         return tf.nest.map_structure(np.array, self._run_reset())
@@ -58,13 +60,13 @@ class GraphEnvironment(BatchedEnvironment):
         return tf.nest.map_structure(np.array, self._run_step(action))
 
     def _render(self):
-        return np.asarray(self._env.render())[0]
+        return np.asarray(self.tf_env.render())[0]
 
     def _convert(self, time_step):
         """Turns a `TimeStep` of TF-Agents into an `EnvStep`; ConfigError if it does not fit its spec."""
         mismatch = find_mismatch(time_step, self._time_step_spec)
         if mismatch:
-            name = type(self._env).__name__
+            name = type(self.tf_env).__name__
             raise ConfigError(f"{name} returned a time step that differs from time_step_spec(): {mismatch}")
         # Loops need static shapes, which code with `if` and `while` may lose.
         tf.nest.map_structure(lambda x, s: x.set_shape(s.shape), time_step, self._time_step_spec)

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from alf.adapters import as_environment
+from alf.adapters.graph_environment import GraphEnvironment
 from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
 from alf.core.annotations import Array, Environment, NestedSpec
@@ -22,7 +23,9 @@ from alf.policies.policy import Policy
 
 def name_env(env_index, env):
     """Returns a name for errors: the environment's place in the driver's list, and its class."""
-    return f"envs[{env_index}] ({type(env).__name__})"
+    # Users have never seen the `GraphEnvironment` around a `TFEnvironment` that they wrote.
+    named = env.tf_env if isinstance(env, GraphEnvironment) else env
+    return f"envs[{env_index}] ({type(named).__name__})"
 
 
 def get_info_keys(env):

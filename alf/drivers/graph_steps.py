@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from alf.adapters.graph_environment import GraphEnvironment
 from alf.core.tf_runtime import trace
 from alf.data_structures import TimeStep
 from alf.drivers.stage_clock import STEP
@@ -13,7 +14,8 @@ _NESTED_THREADS = 4
 
 def find_graph_envs(envs):
     """Returns the set of the places in a list of environments of those that step in the graph."""
-    return {i for i, env in enumerate(envs) if hasattr(env, "step_in_graph")}
+    # Not by its methods: a wrapper of ALF passes them on, and must step in Python to do its work.
+    return {i for i, env in enumerate(envs) if isinstance(env, GraphEnvironment)}
 
 
 def count_nested_threads(envs):
@@ -35,9 +37,9 @@ class GraphSteps:
         self._envs = envs
         self._traced = None  # which of them is traced now; None: those that step in Python
         self.indices = find_graph_envs(envs)
-        # Seconds and number of the steps since the last `count_time`: the graph adds, `count_time` subtracts,
-        # both in the thread of the environment.
-        self._spent = {i: tf.Variable(tf.zeros(2, tf.float64), trainable=False) for i in self.indices}
+        # Seconds and number of the steps that have ended since the last `count_time`, and the steps that have
+        # not ended. The graph adds, `count_time` subtracts, both in the thread of the environment.
+        self._spent = {i: tf.Variable(tf.zeros(3, tf.float64), trainable=False) for i in self.indices}
 
     def trace(self, function, *signature):
         """Traces a function (env_index, ...) of the unroller; returns a callable with the same arguments.
@@ -68,15 +70,22 @@ class GraphSteps:
         """
         if self._traced is None:
             return in_python()
+        spent = self._spent[self._traced]
         # The executor runs operations in any order that their dependencies allow: first the stamp after the
         # action is there, then the step, then the second stamp.
         with tf.control_dependencies(inputs):
             started = tf.timestamp()
         with tf.control_dependencies([started]):
+            begin = spent.assign_add([0.0, 0.0, 1.0], read_value=False)
+        with tf.control_dependencies([begin]):
             step = in_graph(self._envs[self._traced])
         with tf.control_dependencies(tf.nest.flatten(step)):
-            self._spent[self._traced].assign_add(tf.stack([tf.timestamp() - started, 1.0]))
+            spent.assign_add(tf.stack([tf.timestamp() - started, 1.0, -1.0]))
         return TimeStep(*step, prev_action=(), env_id=()), ()
+
+    def is_in_step(self, env_index):
+        """Returns whether a call of the graph has ended, by an error, within a step of an environment."""
+        return env_index in self.indices and self._spent[env_index].numpy()[2] > 0
 
     def count_time(self, env_index, clock):
         """Counts the steps of a call of the graph in the `StageClock` of their thread."""

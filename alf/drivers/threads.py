@@ -20,6 +20,7 @@ from absl import logging
 from alf.core.running_time import stopped_time
 from alf.core.tf_runtime import single_threaded
 from alf.drivers.env_specs import name_env
+from alf.drivers.graph_steps import find_graph_envs
 from alf.drivers.stage_clock import STORE, WAIT
 from alf.errors import InterruptedDriverError, StallError
 
@@ -217,10 +218,11 @@ class DriverThreads:
         """Waits for threads and closes environments; returns a RuntimeError with all failures, or None."""
         # An environment must not be closed while a thread is in a call of it, so its closer waits for that
         # thread. After `EnvUnroller.close` no new call begins: environments that are not called close at
-        # once.
+        # once. Steps in the graph are no calls: these environments always close after their threads.
         calls = [None] * len(self._envs) if self.unroller is None else self.unroller.calls
+        in_graph = find_graph_envs(self._envs)
         closers = [
-            EnvCloser(name_env(i, env), env, calls[i] and self._stepping[i])
+            EnvCloser(name_env(i, env), env, self._stepping[i] if calls[i] or i in in_graph else None)
             for i, env in enumerate(self._envs)
         ]
         for closer in closers:

@@ -37,16 +37,12 @@ def check_values(unroll):
         return tf.identity(unroll.reward)
 
 
-def find_wrong_value(steps, reward_shape, names, message):
+def find_wrong_value(message, steps, reward_shape, names):
     """Finds the value of an environment for which `check_values` has failed.
 
     Args:
-        steps: the time steps of rows 0 to T, each a list of arrays: float32 [2 + R, B] with step type,
-            discount and the R components of the reward, and the float observations. Empty for a
-            `GraphEnvironment`, whose steps Python does not see.
-        reward_shape: the shape of a reward.
-        names: the names of the float observations.
         message: text of TensorFlow's error.
+        steps, reward_shape, names: as `StepPacker.read_recent` returns them.
 
     Returns:
         text, the value and its place, or only the leaf; None if the environment has returned none that is

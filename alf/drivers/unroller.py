@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvUnroller: steps environments and makes unrolls of their steps, in the graph of a driver's thread."""
 
-import collections
 import functools
 import weakref
 
@@ -11,16 +10,15 @@ import tensorflow as tf
 from alf.core.nest_utils import (
     add_leading_dims,
     find_mismatch,
-    find_structure_mismatch,
-    list_leaves,
     zero_where,
     zeros_from_spec,
 )
 from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
-from alf.data_structures import OBSERVATION, OWNER, Experience, Frame, TimeStep
+from alf.data_structures import Experience, Frame
 from alf.drivers.env_specs import check_holds, name_env
 from alf.drivers.graph_steps import GraphSteps
 from alf.drivers.stage_clock import ASK, REST, STEP
+from alf.drivers.step_packer import StepPacker
 from alf.drivers.unroll_check import WRONG_VALUE, check_values, find_wrong_value
 from alf.environments.batched_environment import call_env, set_env_attr
 from alf.errors import ConfigError, DivergedError, EnvError, InterruptedDriverError, contain
@@ -86,6 +84,7 @@ class EnvUnroller:
         self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
         self._graph_steps = GraphSteps(envs)
+        self._packer = StepPacker(envs, specs, unroll_length)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
         # keep them until the process ends.
         self._calls_of_graphs = []
@@ -93,21 +92,7 @@ class EnvUnroller:
         # A call writes its entry before TensorFlow raises in `run`, which reads it. One thread steps each
         # environment, so this needs no lock.
         self._errors = {}  # env_index -> the exception that its environment raised
-        self._has_owner = bool(specs.policies)
-        self._observation_spec = add_leading_dims(self._split(specs.observation)[0], specs.batch_size)
         self._action_spec = add_leading_dims(specs.action, specs.batch_size)
-        # The types that the arrays of every step must have: `_pack` checks them with one comparison of lists.
-        observation_spec, _ = self._split(envs[0].observation_spec())
-        arrays = tf.nest.flatten(observation_spec)
-        self._is_nested = tf.nest.is_nested(observation_spec)
-        self._array_types = [((specs.batch_size, *s.shape), np.dtype(s.dtype)) for s in arrays]
-        paths = [f"observation {path}".strip() for path, _ in list_leaves(observation_spec)]
-        self._floats = {i: path for i, path in enumerate(paths) if tf.as_dtype(arrays[i].dtype).is_floating}
-        # For each environment the signals and the float observations of rows 0 to T of the unroll that is
-        # made, in which `_find_wrong_value` looks. Images of bytes, which are large, cannot be wrong.
-        self._recent = [collections.deque(maxlen=unroll_length + 1) for _ in envs]
-        self._signal_shapes = [(specs.batch_size, *shape) for shape in ((), specs.reward.shape, ())]
-        self._num_signals = 2 + specs.reward.shape.num_elements() + self._has_owner
 
     def trace(self, function, *signature):
         """Traces a function (env_index, ...) that calls methods of this class; returns a callable like it.
@@ -132,6 +117,10 @@ class EnvUnroller:
             cause = self._errors.get(env_index)
             if cause is None and WRONG_VALUE in error.message:
                 cause = self._find_wrong_value(env_index, error.message)
+            if cause is None and self._graph_steps.is_in_step(env_index):
+                # Of an operation TensorFlow names neither the environment nor the line of its code.
+                name = name_env(env_index, self._envs[env_index])
+                cause = EnvError(f"{name} raised {type(error).__name__}: {error.message}")
             if cause is None:
                 raise
         # Outside the handler: Python would show the error of TensorFlow as the context of the cause.
@@ -244,9 +233,8 @@ class EnvUnroller:
 
     def _find_wrong_value(self, env_index, message):
         """Makes the error for a failure of `check_values` with a message of TensorFlow."""
-        name, num_signals = name_env(env_index, self._envs[env_index]), self._num_signals - self._has_owner
-        steps = [(packed[:num_signals], *floats) for packed, *floats in self._recent[env_index]]
-        found = find_wrong_value(steps, self._specs.reward.shape, self._floats.values(), message)
+        name = name_env(env_index, self._envs[env_index])
+        found = find_wrong_value(message, *self._packer.read_recent(env_index))
         if found is not None:
             return EnvError(f"{name} returned {found}")
         if self._overwrites:
@@ -266,22 +254,12 @@ class EnvUnroller:
 
         `in_graph` does it for a `GraphEnvironment`, `method` for all others.
         """
-        in_python = functools.partial(self._call_env_in_python, method, inputs)
+
+        def in_python():
+            return self._packer.unpack(*self._call_python(method, inputs, self._packer.spec))
+
         call = functools.partial(self._graph_steps.call, inputs, in_graph, in_python)
         return call() if self._env_turn is None else self._env_turn.hold(1, inputs, call)
-
-    def _call_env_in_python(self, method, inputs):
-        num_signals, num_keys = self._num_signals, len(self._specs.info_keys)
-        # `_pack` puts the signals and the info into the rows of this one array.
-        packed_spec = tf.TensorSpec((num_signals + num_keys, self._specs.batch_size), tf.float32)
-        packed, observation = self._call_python(method, inputs, (packed_spec, self._observation_spec))
-        env_info = packed[num_signals:] if num_keys else ()
-        step_type, discount, *reward = tf.unstack(packed[:num_signals] if num_keys else packed)
-        if self._has_owner:
-            observation = {OBSERVATION: observation, OWNER: tf.cast(reward.pop(), tf.int32)}
-        reward = reward[0] if self._specs.reward.shape.rank == 0 else tf.stack(reward, axis=-1)
-        time_step = TimeStep(tf.cast(step_type, tf.int32), reward, discount, observation, (), env_id=())
-        return time_step, env_info
 
     def _call_python(self, method, inputs, spec):
         """Calls `method` from the graph with NumPy arrays, `env_index` first; returns a nest like `spec`."""
@@ -325,11 +303,11 @@ class EnvUnroller:
         return tf.nest.pack_sequence_as(spec, outputs)
 
     def _reset(self, env_index):
-        return self._pack(env_index, self._envs[env_index].reset())
+        return self._packer.pack(env_index, self._envs[env_index].reset())
 
     def _step(self, env_index, *action):
         action = tf.nest.pack_sequence_as(self._specs.action, action)
-        return self._pack(env_index, self._envs[env_index].step(action))
+        return self._packer.pack(env_index, self._envs[env_index].step(action))
 
     def _step_or_hold(self, env_index, is_held, *action):
         """Steps the sub-environments that are not held; if all are held, returns the last outputs again."""
@@ -347,66 +325,6 @@ class EnvUnroller:
                 f"envs[{env_index}].taken_action() returned an action that does not fit its spec: {mismatch}"
             )
         return [np.asarray(x) for x in tf.nest.flatten(action)]
-
-    def _pack(self, env_index, time_step):
-        """Checks a time step of NumPy arrays against the specs, and packs it for TensorFlow.
-
-        It runs at every step, so each check is one comparison as long as the step fits.
-        """
-        nested, owner = self._split(time_step.observation)
-        # Copies, because TensorFlow keeps an array whose address is a multiple of 64 as it is, and the
-        # environment may fill it anew while the unroll still needs it.
-        observation = [np.array(x) for x in tf.nest.flatten(nested)]
-        fits = [(x.shape, x.dtype) for x in observation] == self._array_types
-        if self._is_nested or tf.nest.is_nested(nested):
-            fits = fits and find_structure_mismatch(nested, self._observation_spec) is None
-        if not fits:
-            mismatch = find_mismatch(nested, self._observation_spec)
-            raise ConfigError(
-                f"envs[{env_index}] returned an observation that does not fit its observation_spec with "
-                f"batch_size = {self._specs.batch_size}: {mismatch}"
-            )
-        shapes = [np.shape(x) for x in time_step[:3]]
-        kind = np.asarray(time_step.step_type).dtype
-        if shapes != self._signal_shapes or kind.kind not in "iu":
-            step_type, reward, discount = shapes
-            raise ConfigError(
-                f"envs[{env_index}] returned step_type {step_type} of {kind}, discount {discount} and reward "
-                f"{reward}, which do not fit integers, batch_size {self._specs.batch_size} and reward_spec "
-                f"{self._specs.reward.shape}"
-            )
-        # `tf.numpy_function` takes about 12 us of GIL time for each array that it returns. So step type,
-        # discount, reward (or its R components), the owner, if there is one, and K numbers of the info travel
-        # as the rows of one float32 array, which holds all but the last exactly.
-        end, info_keys = self._num_signals, self._specs.info_keys
-        packed = np.empty((end + len(info_keys), self._specs.batch_size), np.float32)
-        packed[0] = time_step.step_type
-        packed[1] = time_step.discount
-        packed[2 : end - self._has_owner] = np.asarray(time_step.reward, np.float32).T
-        if self._has_owner:
-            packed[end - 1] = owner
-        if info_keys:
-            packed[end:] = self._get_info(env_index)
-        self._recent[env_index].append((packed, *(observation[i] for i in self._floats)))
-        return [packed, *observation]
-
-    def _split(self, observation):
-        """Splits an observation, or its spec, into the environment's own and the owner, or None."""
-        if self._has_owner:
-            return observation[OBSERVATION], observation[OWNER]
-        return observation, None
-
-    def _get_info(self, env_index):
-        """Returns the K rows [B] of an environment's info, after a check."""
-        info = self._envs[env_index].get_info()
-        rows = [np.asarray(info.get(key)) for key in self._specs.info_keys]
-        for key, row in zip(self._specs.info_keys, rows, strict=True):
-            if row.shape != (self._specs.batch_size,) or row.dtype.kind not in "biuf":
-                raise EnvError(
-                    f"{name_env(env_index, self._envs[env_index])}: get_info() returned for {key!r} an array "
-                    f"of shape {row.shape} and dtype {row.dtype}: it must be {self._specs.batch_size} numbers"
-                )
-        return rows
 
 
 def _seen(frame):

@@ -1,6 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Environments of TF-Agents in TensorFlow step in the graphs of drivers, and anywhere else with arrays."""
 
+import contextlib
+import threading
+import time
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,6 +18,7 @@ from alf.adapters import TFAgentsEnvironment, as_environment
 from alf.adapters.graph_environment import GraphEnvironment
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.stage_clock import STEP
+from alf.environments import EnvironmentWrapper
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.episodes import evaluate
 from alf.testing import EnvironmentContract
@@ -75,7 +80,7 @@ def test_one_sub_environment_waits_for_the_next_unroll():
     learner, _ = collect(SyncOffPolicyDriver, [CountingTFEnvironment(1, 3)], sticky=True)
     expected, _ = collect(SyncOffPolicyDriver, [CountingEnvironment(1, 3)], sticky=True)
     assert_equal_nests([*learner.observed], [*expected.observed])
-    with pytest.raises(ConfigError, match=r"sticky is True: envs\[0\] \(GraphEnvironment\) has no hold"):
+    with pytest.raises(ConfigError, match=r"sticky is True: envs\[0\] \(CountingTFEnvironment\) has no hold"):
         collect(SyncOffPolicyDriver, [CountingTFEnvironment(2)], sticky=True)
 
 
@@ -112,8 +117,41 @@ class BrokenTFEnvironment(CountingTFEnvironment):
 )
 def test_a_wrong_number_ends_the_run_before_anybody_learns_from_it(field, value, text):
     env = BrokenTFEnvironment(field, value)
-    with pytest.raises(EnvError, match=rf"^envs\[0\] \(GraphEnvironment\) returned a number in {text}$"):
+    with pytest.raises(EnvError, match=rf"^envs\[0\] \(BrokenTFEnvironment\) returned a number in {text}$"):
         collect(AsyncOffPolicyDriver, [env], 100)
+
+
+class RaisingTFEnvironment(CountingTFEnvironment):
+    """An operation of the third step fails."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self._kind, self._rest = kind, iter(tf.data.Dataset.range(2))
+
+    def _step(self, action):
+        if self._kind == "assertion":
+            tf.debugging.assert_less(self._before, tf.constant(2, tf.int64), "my own check")
+        elif self._kind == "end":
+            next(self._rest)
+        else:
+            raise KeyError("my own bug")
+        return super()._step(action)
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+@pytest.mark.parametrize(
+    "kind, text",
+    [("assertion", "InvalidArgumentError: .*my own check"), ("end", "OutOfRangeError: .*End of sequence")],
+)
+def test_an_operation_that_fails_is_an_error_of_its_environment(driver_class, kind, text):
+    envs = [CountingTFEnvironment(), RaisingTFEnvironment(kind)]
+    with pytest.raises(EnvError, match=rf"(?s)^envs\[1\] \(RaisingTFEnvironment\) raised {text}"):
+        collect(driver_class, envs)
+
+
+def test_an_error_of_the_trace_shows_the_line_of_the_environment():
+    with pytest.raises(KeyError, match=rf"(?s){__file__}.*raise KeyError.*my own bug"):
+        collect(SyncOffPolicyDriver, [RaisingTFEnvironment("bug")])
 
 
 class Misfit(CountingTFEnvironment):
@@ -156,6 +194,73 @@ def test_wrappers_of_tf_agents_stay():
         for ours, theirs in zip(learner.observed, expected.observed, strict=True):
             np.testing.assert_array_equal(ours.observation, theirs.observation)
             np.testing.assert_array_equal(ours.reward, 2 * theirs.reward)
+
+
+class SlowTFEnvironment(CountingTFEnvironment):
+    """Each step takes 0.2 s; `events`, which several may share, has begins, ends and the close."""
+
+    def __init__(self, events):
+        super().__init__()
+        self.events, self.has_begun = events, threading.Event()
+
+    def _step(self, action):
+        with tf.control_dependencies([tf.numpy_function(self._wait, [], tf.bool)]):
+            return super()._step(tf.identity(action))
+
+    def _wait(self):
+        self.events.append("begins")
+        self.has_begun.set()
+        time.sleep(0.2)
+        self.events.append("ends")
+        return True
+
+    def close(self):
+        self.events.append("closed")
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_it_closes_after_its_last_step(driver_class):
+    env = SlowTFEnvironment([])
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
+    driver = build_driver(driver_class, [env], learner, unroll_length=5)
+    driver.start()
+
+    def collect():
+        with contextlib.suppress(RuntimeError):  # the stop ends it
+            driver.collect()
+
+    collecting = threading.Thread(target=collect)
+    collecting.start()
+    assert env.has_begun.wait(60)
+    driver.stop()
+    collecting.join()
+    time.sleep(0.3)
+    assert env.events[-2:] == ["ends", "closed"] and env.events.count("closed") == 1
+
+
+def test_environments_that_take_turns_do_not_step_together():
+    events = []
+    envs = [SlowTFEnvironment(events) for _ in range(2)]
+    collect(AsyncOffPolicyDriver, envs, 1, one_env_at_a_time=True)
+    steps = [event for event in events if event != "closed"]
+    assert steps == ["begins", "ends"] * (len(steps) // 2) and len(steps) >= 20
+
+
+class Negated(EnvironmentWrapper):
+    """Negates the rewards, in Python."""
+
+    def _step(self, action):
+        step = self._env.step(action)
+        return step._replace(reward=-step.reward)
+
+
+def test_wrappers_of_alf_around_it_step_in_python():
+    ours, theirs = (
+        collect(SyncOffPolicyDriver, [Negated(as_environment(env))])[0]
+        for env in (CountingTFEnvironment(2), CountingEnvironment(2, 4))
+    )
+    assert_equal_nests([*ours.observed], [*theirs.observed])
+    assert min(e.reward.min() for e in ours.observed) < 0
 
 
 def test_it_may_have_been_stepped_in_python_before():

@@ -1,0 +1,63 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""alf-train and alf-evaluate with a user's `TFEnvironment` of TF-Agents."""
+
+import csv
+import textwrap
+
+from tests.programs import run_program
+
+MODULE = """
+    import gin
+
+    from tests.adapters.graph_environments import CountingTFEnvironment
+
+
+    @gin.configurable
+    def make_counting(seed, batch_size=4):
+        return CountingTFEnvironment(batch_size)
+
+
+    @gin.configurable
+    class Broken(CountingTFEnvironment):
+        def __init__(self, seed):
+            super().__init__()
+
+        def _current_time_step(self):
+            step = super()._current_time_step()
+            return step._replace(discount=2 * step.discount)
+"""
+SETTINGS = """
+    import my_tf_environment
+
+    Experiment.env_ctor = @make_counting
+    Experiment.num_envs = 2
+    Experiment.unroll_length = 5
+    alf.Learner.optimizer = @Adam()
+    Adam.learning_rate = 1e-3
+    Evaluator.interval_steps = 1
+    Evaluator.num_episodes = 4
+    StopCriteria.num_iterations = 20
+"""
+
+
+def test_a_run_trains_goes_on_and_is_evaluated(tmp_path):
+    (tmp_path / "my_tf_environment.py").write_text(textwrap.dedent(MODULE))
+    (tmp_path / "mine.gin").write_text(textwrap.dedent(SETTINGS))
+    root_dir = tmp_path / "run"
+
+    def train(*params):
+        arguments = [f"--gin_file={tmp_path / 'mine.gin'}", f"--root_dir={root_dir}"]
+        return run_program("alf.bin.train:console_main", *arguments, *(f"--gin_param={x}" for x in params))
+
+    done = train()
+    assert (done.status, done.out) == (0, "num_iterations=20 reached\n"), done.err
+    done = train("StopCriteria.num_iterations = 25")
+    assert (done.status, done.out) == (0, "num_iterations=25 reached\n"), done.err
+    assert "continues from " in done.err
+    with open(root_dir / "progress.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert any(row.get("eval/return_mean") for row in rows), rows
+    done = run_program("alf.bin.evaluate:console_main", f"--root_dir={root_dir}", "--num_episodes=3")
+    assert done.status == 0, done.err
+    done = train("Experiment.env_ctor = @Broken", f"Trainer.root_dir = '{tmp_path / 'other'}'")
+    assert done.status == 1, done.err
