@@ -1,12 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """StepPacker: brings time steps of NumPy arrays into the graph of an EnvUnroller."""
 
-import collections
-
 import numpy as np
 import tensorflow as tf
 
-from alf.core.nest_utils import add_leading_dims, find_mismatch, find_structure_mismatch, list_leaves
+from alf.core.nest_utils import add_leading_dims, find_mismatch, find_structure_mismatch
 from alf.data_structures import OBSERVATION, OWNER, TimeStep
 from alf.drivers.env_specs import name_env
 from alf.errors import ConfigError, EnvError
@@ -18,13 +16,12 @@ class StepPacker:
     Args:
         envs: list of batched environments.
         specs: `EnvSpecs` of the environments.
-        unroll_length: int, T, transitions of an unroll.
 
     Attributes:
         spec: the specs of a packed time step: of its signals and its info, and of its observation.
     """
 
-    def __init__(self, envs, specs, unroll_length):
+    def __init__(self, envs, specs):
         self._envs, self._specs = envs, specs
         self._has_owner = bool(specs.policies)
         self._observation_spec = add_leading_dims(self._split(specs.observation)[0], specs.batch_size)
@@ -33,11 +30,6 @@ class StepPacker:
         arrays = tf.nest.flatten(observation_spec)
         self._is_nested = tf.nest.is_nested(observation_spec)
         self._array_types = [((specs.batch_size, *s.shape), np.dtype(s.dtype)) for s in arrays]
-        paths = [f"observation {path}".strip() for path, _ in list_leaves(observation_spec)]
-        self._floats = {i: path for i, path in enumerate(paths) if tf.as_dtype(arrays[i].dtype).is_floating}
-        # For each environment the signals and the float observations of rows 0 to T of the unroll that is
-        # made, for `read_recent`. Images of bytes, which are large, cannot be wrong.
-        self._recent = [collections.deque(maxlen=unroll_length + 1) for _ in envs]
         self._signal_shapes = [(specs.batch_size, *shape) for shape in ((), specs.reward.shape, ())]
         self._num_signals = 2 + specs.reward.shape.num_elements() + self._has_owner
         num_rows = self._num_signals + len(specs.info_keys)
@@ -56,20 +48,6 @@ class StepPacker:
         reward = reward[0] if self._specs.reward.shape.rank == 0 else tf.stack(reward, axis=-1)
         time_step = TimeStep(tf.cast(step_type, tf.int32), reward, discount, observation, (), env_id=())
         return time_step, env_info
-
-    def read_recent(self, env_index):
-        """Returns the recent steps of an environment, for `find_wrong_value`.
-
-        Returns:
-            steps: rows 0 to T, each a list of arrays: float32 [2 + R, B] with step type, discount and the R
-                components of the reward, and the float observations. Empty for a `GraphEnvironment`, whose
-                steps Python does not see.
-            reward_shape: the shape of a reward.
-            names: the names of the float observations.
-        """
-        end = self._num_signals - self._has_owner
-        steps = [(packed[:end], *floats) for packed, *floats in self._recent[env_index]]
-        return steps, self._specs.reward.shape, list(self._floats.values())
 
     def pack(self, env_index, time_step):
         """Checks a time step of NumPy arrays against the specs, and packs it for TensorFlow.
@@ -111,7 +89,6 @@ class StepPacker:
             packed[end - 1] = owner
         if info_keys:
             packed[end:] = self._get_info(env_index)
-        self._recent[env_index].append((packed, *(observation[i] for i in self._floats)))
         return [packed, *observation]
 
     def _split(self, observation):

@@ -19,7 +19,7 @@ from alf.drivers.env_specs import check_holds, name_env
 from alf.drivers.graph_steps import GraphSteps
 from alf.drivers.stage_clock import ASK, REST, STEP
 from alf.drivers.step_packer import StepPacker
-from alf.drivers.unroll_check import WRONG_VALUE, check_values, find_wrong_value
+from alf.drivers.unroll_check import ACTION, check_values, describe_wrong_value
 from alf.environments.batched_environment import call_env, set_env_attr
 from alf.errors import ConfigError, DivergedError, EnvError, InterruptedDriverError, contain
 
@@ -84,7 +84,7 @@ class EnvUnroller:
         self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
         self._graph_steps = GraphSteps(envs)
-        self._packer = StepPacker(envs, specs, unroll_length)
+        self._packer = StepPacker(envs, specs)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
         # keep them until the process ends.
         self._calls_of_graphs = []
@@ -114,13 +114,7 @@ class EnvUnroller:
             self._graph_steps.count_time(env_index, self._clocks[env_index])
             return outputs
         except tf.errors.OpError as error:
-            cause = self._errors.get(env_index)
-            if cause is None and WRONG_VALUE in error.message:
-                cause = self._find_wrong_value(env_index, error.message)
-            if cause is None and self._graph_steps.is_in_step(env_index):
-                # Of an operation TensorFlow names neither the environment nor the line of its code.
-                name = name_env(env_index, self._envs[env_index])
-                cause = EnvError(f"{name} raised {type(error).__name__}: {error.message}")
+            cause = self._errors.get(env_index) or self._explain(env_index, error)
             if cause is None:
                 raise
         # Outside the handler: Python would show the error of TensorFlow as the context of the cause.
@@ -229,14 +223,17 @@ class EnvUnroller:
             env_info=self._name_env_info(env_info),
         )
         # Every queue needs the reward, so that nothing is enqueued before the check.
-        return last, unroll._replace(reward=check_values(unroll))
+        return last, unroll._replace(reward=check_values(unroll, bool(self._specs.policies)))
 
-    def _find_wrong_value(self, env_index, message):
-        """Makes the error for a failure of `check_values` with a message of TensorFlow."""
+    def _explain(self, env_index, error):
+        """Makes the error for one that TensorFlow raised, without an error in Python; None if it says all."""
         name = name_env(env_index, self._envs[env_index])
-        found = find_wrong_value(message, *self._packer.read_recent(env_index))
-        if found is not None:
-            return EnvError(f"{name} returned {found}")
+        leaf, text = describe_wrong_value(error.message)
+        if leaf is None and self._graph_steps.is_in_step(env_index):
+            # Of an operation TensorFlow names neither the environment nor the line of its code.
+            return EnvError(f"{name} raised {type(error).__name__}: {error.message}")
+        if leaf is None or not leaf.startswith(ACTION):
+            return leaf and EnvError(f"{name} returned {text}")
         if self._overwrites:
             return EnvError(f"{name}: an action that was taken, by its taken_action(), is not finite")
         return DivergedError(
