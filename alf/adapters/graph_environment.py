@@ -49,6 +49,17 @@ class GraphEnvironment(BatchedEnvironment):
         """Adds the operations that read the last step again; returns an `EnvStep`."""
         return self._convert(self._call(self.tf_env.current_time_step))
 
+    def call(self, name: str, *args: Any) -> list[Any]:
+        return [getattr(self.tf_env, name)(*args)]
+
+    def set_attr(self, name: str, value: Any) -> None:
+        variable = getattr(self.tf_env, name)
+        if not isinstance(variable, tf.Variable):  # the graph of the driver has the value of today
+            raise ConfigError(
+                f"{type(self.tf_env).__name__}.{name} must be a tf.Variable: no step would see the change"
+            )
+        variable.assign(value)
+
     def close(self) -> None:
         if hasattr(self.tf_env, "close"):
             self.tf_env.close()

@@ -18,7 +18,14 @@ from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring, split_unroll_length
 from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_batched_envs
 from alf.drivers.log_thread import find_log_fields
-from alf.drivers.metrics import BalancedReturn, EnvironmentSteps, EpisodeMetric, Metric, NumberOfEpisodes
+from alf.drivers.metrics import (
+    BalancedReturn,
+    EnvironmentSteps,
+    EpisodeMetric,
+    Metric,
+    NumberOfEpisodes,
+    check_names,
+)
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError
@@ -99,7 +106,7 @@ class Driver(abc.ABC):
         num_rows = self._num_sources * specs.batch_size if specs else 0
         metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *metrics]
-        _check_names(self._metrics)
+        check_names(self._metrics)
         observers = [as_observer(observer, num_rows) for observer in monitoring.observers]
         # `statistics` computes all of its own metrics in one pass over a record. They are shown and saved
         # with the others, but not called.
@@ -211,10 +218,7 @@ class Driver(abc.ABC):
         self._ask("set_attr", "set_attr", name, value)
 
     def _ask(self, of_env, of_collector, *args):
-        """Calls the method `of_env` of each environment and `of_collector` of each collector.
-
-        Returns the list of the results.
-        """
+        """Calls methods of each environment and of each collector; returns the list of the results."""
         if not self._threads.has_started:  # no other thread has the environments yet
             return [self._threads.unroller.ask(i, of_env, *args) for i in range(len(self._envs))]
         self._threads.check_runs(of_collector)
@@ -392,11 +396,3 @@ def _describe_rows(specs, num_envs):
     shape = tuple(specs.reward.shape)
     names = {"info_keys": specs.info_keys, "agents": agents, "policies": policies}
     return {"reward_shape": shape, "num_envs": num_envs, "batch_size": specs.batch_size, **names}
-
-
-def _check_names(metrics):
-    """Raises ConfigError if two metrics have the same name: both would be shown and saved under it."""
-    names = [metric.name for metric in metrics]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"metrics: two of them have the name {name!r}")

@@ -16,6 +16,7 @@ from alf.config.kinds import Fraction, NonNegativeInt, PositiveInt
 from alf.config.settings import Role, configurable
 from alf.core.annotations import Array
 from alf.data_structures import FIRST, LAST, LogRecord
+from alf.errors import ConfigError
 
 
 class Metric(abc.ABC):
@@ -364,3 +365,11 @@ class EpisodeStatistics:
         for name, values in figures.items():
             if label + name in self._figures:  # agents and policies have fewer figures
                 self._figures[label + name].extend(values.tolist())
+
+
+def check_names(metrics):
+    """Raises ConfigError if two metrics have the same name: both would be shown and saved under it."""
+    names = [metric.name for metric in metrics]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"metrics: two of them have the name {name!r}")

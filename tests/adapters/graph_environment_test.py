@@ -92,6 +92,41 @@ def test_environments_that_take_turns(driver_class):
     assert_equal_nests([*learner.observed], [*expected.observed])
 
 
+class LevelTFEnvironment(CountingTFEnvironment):
+    """Its rewards are a number that a callback may change between two unrolls."""
+
+    def __init__(self):
+        super().__init__(2, 4)
+        self.level, self.name = tf.Variable(1.0), "level"
+
+    def add(self, number):
+        return float(self.level.assign_add(number))
+
+    def _current_time_step(self):
+        step = super()._current_time_step()
+        return step._replace(reward=tf.zeros_like(step.reward) + self.level)
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_calls_of_a_driver_reach_the_environment_in_the_graph(driver_class):
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
+    settings = {"mode": "lockstep"} if driver_class is AsyncOffPolicyDriver else {}
+    driver = build_driver(driver_class, [LevelTFEnvironment()], learner, unroll_length=5, **settings)
+    try:
+        driver.start()
+        driver.collect()
+        assert driver.call_envs("add", 1.5) == [2.5]
+        driver.collect()
+        driver.set_attr("level", 7)
+        driver.collect()
+        with pytest.raises(ConfigError, match="LevelTFEnvironment.name must be a tf.Variable"):
+            driver.set_attr("name", "other")
+    finally:
+        driver.stop()
+    levels = [set(np.unique(x.reward[:, 1:]).tolist()) for x in learner.observed]
+    assert levels == [{1.0}, {2.5}, {7.0}]
+
+
 class BrokenTFEnvironment(CountingTFEnvironment):
     """Puts `value` into `field` of each time step from step 7 on."""
 
