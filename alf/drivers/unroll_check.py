@@ -62,8 +62,9 @@ def describe_wrong_value(message):
     if x.size < np.prod(shape):
         return leaf, f"a wrong value in {leaf}"
     x = x.reshape(shape)
-    row, column, *inner = np.argwhere(~(np.isfinite(x) & (x >= low) & (x <= high)))[0].tolist()
+    place = np.argwhere(~(np.isfinite(x) & (x >= low) & (x <= high)))[0]
+    row, column, *inner = place.tolist()
     return leaf, (
-        f"{x[(row, column, *inner)]:g} in {leaf}{inner or ''} of sub-environment {column}, in row {row} of "
-        f"an unroll of rows 0 to {len(x) - 1}"
+        f"{x[tuple(place)]:g} in {leaf}{inner or ''} of sub-environment {column}, in row {row} of an unroll of "
+        f"rows 0 to {len(x) - 1}"
     )
