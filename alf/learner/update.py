@@ -95,7 +95,9 @@ class Update:
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
         # Actors read the version before the weights, so this is never less than the true lag.
         lag = self.progress.updates - batch.policy_version[:-1]
-        shown = tf.cast(tf.boolean_mask(lag, is_trained), tf.float32)
+        # A batch may have no transition, only rows from LAST to FIRST, and then shows the lag of these: of no
+        # row the figures would be NaN and inf, and a mean over updates would keep that.
+        shown = tf.cast(tf.boolean_mask(lag, is_trained | ~tf.reduce_any(is_trained)), tf.float32)
         reductions = {"min": tf.reduce_min, "mean": tf.reduce_mean, "max": tf.reduce_max}
         summary = {f"policy_lag_{name}": reduce(shown) for name, reduce in reductions.items()}
         if self._max_policy_lag is not None:

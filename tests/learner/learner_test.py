@@ -345,9 +345,9 @@ class Weighted(Quadratic):
         return LossInfo(tf.reduce_sum(train_info) + 0.0 * tf.reduce_sum(self.weights))
 
 
-def train_on_versions(learner):
+def train_on_versions(learner, step_types=STEP_TYPES):
     experience = make_experience(t=3, b=2)._replace(
-        step_type=tf.constant([STEP_TYPES]), policy_version=tf.constant([VERSIONS], tf.int64)
+        step_type=tf.constant([step_types]), policy_version=tf.constant([VERSIONS], tf.int64)
     )
     learner.observe(experience)
     return {name: float(value) for name, value in learner.train().items()}
@@ -363,6 +363,17 @@ def test_policy_lag_counts_the_rows_that_train():
     }
     np.testing.assert_array_equal(learner.algorithm.seen, [[1, 1], [0, 1], [1, 1], [0, 0]])
     assert "dropped_steps" not in summary
+
+
+def test_without_a_transition_the_policy_lag_is_that_of_all_rows():
+    """Not NaN and infinity, as the mean, minimum and maximum of nothing would be."""
+    learner = make_learner(Weighted, max_policy_lag=1)
+    summary = train_on_versions(learner, np.full_like(STEP_TYPES, FIRST))
+    assert all(np.isfinite(list(summary.values())))
+    lags = UPDATES - np.array(VERSIONS[:-1])
+    assert summary["policy_lag_min"] == lags.min() and summary["policy_lag_max"] == lags.max()
+    assert summary["policy_lag_mean"] == pytest.approx(lags.mean())
+    assert summary["dropped_fraction"] == 0
 
 
 @pytest.mark.parametrize(
