@@ -73,6 +73,26 @@ def _walk(root, children, identify):
         stack += reversed(below)  # The last entry is taken first.
 
 
+def leave_out(root, variables):
+    """Makes an object through which TensorFlow restores `root`, but not some of its variables.
+
+    The same attributes lead to the same variables. Optimizers stay, because they find their slot variables.
+    """
+    made = {id(variable): None for variable in variables}
+
+    def rebuild(node):
+        if id(node) not in made:
+            is_whole = isinstance(node, (tf.Variable, tf.keras.optimizers.legacy.Optimizer))
+            # Noted before its children, which may lead back to it.
+            made[id(node)] = twin = node if is_whole else tf.train.Checkpoint()
+            for name, child in () if is_whole else tf.train.TrackableView.children(node).items():
+                if (part := rebuild(child)) is not None:
+                    setattr(twin, name, part)
+        return made[id(node)]
+
+    return rebuild(root)
+
+
 def find_misfits(root, reader):
     """Lists texts: which variables below an object cannot be restored from a checkpoint.
 

@@ -17,6 +17,7 @@ from absl import logging
 from alf.core.files import replace_file
 from alf.errors import ConfigError, DivergedError, SaveError
 from alf.runs import checkpoint_files as files
+from alf.runs.checkpoint_variables import leave_out
 
 
 class Checkpointer(tf.train.experimental.PythonState):
@@ -159,12 +160,10 @@ class Checkpointer(tf.train.experimental.PythonState):
         ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
         """
         learner, theirs = self._driver.learner, _State()
-        # Kept, because the checkpoint holds the other run's counters, which replace ours in the next line.
-        counts = [int(counter) for counter in learner.counters]
-        files.read_into(tf.train.Checkpoint(learner=learner, state=theirs), path, "algorithm")
-        for counter, count in zip(learner.counters, counts, strict=True):
-            counter.assign(count)
-        # After the counters have their own values again: it counts one more update.
+        # Actors read the counters at any moment, as the version of the weights: they never show the other
+        # run's.
+        learned = leave_out(learner, learner.counters)
+        files.read_into(tf.train.Checkpoint(learner=learned, state=theirs), path, "algorithm")
         learner.note_copied_weights()
         self._driver.copy_episodes(theirs.content["driver"])
         # The next checkpoint must not replace the one of the weights before: a kill would leave neither.

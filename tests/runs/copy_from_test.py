@@ -159,6 +159,18 @@ def test_a_checkpoint_after_the_copy_has_the_copied_weights(tmp_path, parent, mo
     again.close()
 
 
+def test_the_counters_never_show_the_other_run(tmp_path, parent, monkeypatch):
+    """Not even before `copy_from` returns: actors read the version of the weights at any moment."""
+    trainer = make_run(tmp_path, 2)
+    read_into, seen = checkpointer.files.read_into, []
+    monkeypatch.setattr(
+        checkpointer.files, "read_into", lambda *args: (read_into(*args), seen.append(counts(trainer)))
+    )
+    trainer.copy_from(parent[1])
+    trainer.close()
+    assert seen == [[0] * len(trainer.learner.counters)]
+
+
 def test_before_training_it_copies_too(tmp_path, parent):
     other, path = parent
     trainer = make_run(tmp_path, 2)
