@@ -73,7 +73,7 @@ class NStep(tf.Module):
         """Selects the rows where transitions start from a nest of [L+1, B, ...]: a nest of [R, B, ...]."""
         return tf.nest.map_structure(lambda x: x[self._burn_in : -self._n], nest)
 
-    def evaluate_starts_and_ends(self, network, experience, state, end):
+    def evaluate_starts_and_ends(self, network, experience, state, end, learns=True):
         """Evaluates a network in the rows where transitions start and in the rows where they end.
 
         Args:
@@ -81,9 +81,12 @@ class NStep(tf.Module):
             experience: `Experience` of [L+1, B, ...].
             state: nest of [B, ...], the recurrent state at row 0.
             end: `Transitions.end`.
+            learns: bool. False for a target network: it is never called with `training`, because layers such
+                as batch normalization would then change, and the starts count for nothing.
 
         Returns:
-            the outputs [R, B, ...] at the starts, and the outputs at the ends, without gradient.
+            the outputs [R, B, ...] at the starts, None without `learns`; and the outputs at the ends, without
+            gradient.
         """
 
         def select_ends(x):  # row 0 of x is the first row that trains
@@ -93,7 +96,7 @@ class NStep(tf.Module):
         if not self._is_recurrent:
             # Two calls, because only the one for the starts must keep what the gradient needs.
             ends = tf.nest.map_structure(select_ends, observation)
-            starts, _ = network(self.select_starts(observation), (), None, True)
+            starts = network(self.select_starts(observation), (), None, True)[0] if learns else None
             return starts, tf.stop_gradient(network(ends, (), None, False)[0])
         is_first = tf.equal(experience.step_type, FIRST)
         # A recurrent network needs all rows in order: one call for the starts and the ends.
@@ -103,8 +106,8 @@ class NStep(tf.Module):
             # The rows of the burn-in only bring the state up to date: nothing is learned from them (R2D2).
             state = tf.nest.map_structure(tf.stop_gradient, state)
         after = tf.nest.map_structure(lambda x: x[b:], observation)
-        outputs, _ = network(after, state, is_first[b:], True)
-        return outputs[: -self._n], tf.stop_gradient(select_ends(outputs))
+        outputs, _ = network(after, state, is_first[b:], learns)
+        return outputs[: -self._n] if learns else None, tf.stop_gradient(select_ends(outputs))
 
 
 def action_to_index(action, action_spec):

@@ -80,8 +80,7 @@ class DqnAlgorithm(Algorithm):
         transitions = self._n_step.make_transitions(experience, self.progress)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         q, next_q = evaluate(self.policy.network, experience, state, end)
-        # Only the ends count. Without a recurrent layer the graph drops the starts, which nobody reads.
-        _, next_target_q = evaluate(self._target_network, experience, state, end)
+        _, next_target_q = evaluate(self._target_network, experience, state, end, learns=False)
         return transitions, q, next_q, next_target_q
 
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:

@@ -134,7 +134,7 @@ class SacAlgorithm(Algorithm):
         # One call for both losses: the features pass the critics' gradient on, and the actor's loss reaches
         # only the action (`_evaluate_actions`), so that it does not train the critics' encoder.
         features, _ = evaluate(self._critic.features, experience, critic_state, end)
-        _, next_features = evaluate(self._target_critic.features, experience, critic_state, end)
+        _, next_features = evaluate(self._target_critic.features, experience, critic_state, end, learns=False)
         taken, (noise, next_noise) = self._n_step.select_starts((experience.action, experience.info))
         q, actions = self._evaluate_actions(self._critic, features, outputs, noise, taken)
         _, next_actions = self._evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)

@@ -158,6 +158,17 @@ def test_only_the_network_that_learns_is_trained():
     assert all(np.abs(g).max() > 0 for g in gradient)
 
 
+@pytest.mark.parametrize("rnn_ctor", [None, GRU])
+def test_the_target_network_never_runs_as_in_training(rnn_ctor):
+    """Layers such as batch normalization would change their variables."""
+    algorithm = make_algorithm(rnn_ctor=rnn_ctor)
+    network, calls = algorithm._target_network, []
+    algorithm._target_network = lambda *args: (calls.append(args[3]), network(*args))[1]
+    experience = make_experience(algorithm)
+    algorithm.train_step(experience, experience.state)
+    assert calls == [False]
+
+
 def test_gradient_is_that_of_q_alone():
     """With the square: minus the TD error times the gradient of Q; targets are constants."""
     algorithm = make_algorithm(huber_delta=None, discount=0.9)

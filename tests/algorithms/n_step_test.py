@@ -93,6 +93,19 @@ def test_without_recurrence_only_what_is_needed_is_evaluated(n):
 
 
 @pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("burn_in", [None, 0, 2], ids=["not recurrent", "no burn-in", "burn-in"])
+def test_a_network_that_does_not_learn_is_only_evaluated_at_the_ends(n, burn_in):
+    experience, network = make_experience(), Counter()
+    n_step = NStep("A", 1.0, n, burn_in or 0, burn_in is not None)
+    inputs = experience, tf.fill((B,), 100.0), n_step.make_transitions(experience, BEGINNING).end
+    starts, ends = n_step.evaluate_starts_and_ends(network, *inputs, learns=False)
+    assert starts is None
+    np.testing.assert_array_equal(ends, n_step.evaluate_starts_and_ends(Counter(), *inputs)[1])
+    assert len(network.calls) == (2 if burn_in else 1)
+    assert not any(training for _, training in network.calls)
+
+
+@pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("burn_in", [0, 2])
 def test_with_recurrence_the_state_comes_through_all_rows(n, burn_in):
     experience, network = make_experience(), Counter()

@@ -231,6 +231,17 @@ def test_each_loss_trains_its_own_variables(action_spec, rnn):
                 assert all(g is None or not np.any(g) for g in parts), f"{name}_loss reaches {group}"
 
 
+@pytest.mark.parametrize("rnn", [None, GRU])
+def test_target_critics_never_run_as_in_training(rnn, monkeypatch):
+    algorithm = make_algorithm(rnn=rnn)
+    features, calls = algorithm._target_critic.features, []
+    noting = lambda *args: (calls.append(args[3]), features(*args))[1]  # noqa: E731
+    monkeypatch.setattr(algorithm._target_critic, "features", noting)
+    experience = make_experience(algorithm)
+    algorithm.train_step(algorithm.preprocess(experience, experience.state), experience.state)
+    assert calls == [False]
+
+
 @both
 def test_groups_hold_every_trainable_variable_once_and_no_target(action_spec):
     algorithm = make_algorithm(action_spec)
