@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import tempfile
 import weakref
 
@@ -168,9 +169,20 @@ def checkpoints_of(path):
 
 
 def has_checkpoints(path):
-    """Whether the run in `path` has saved a checkpoint; a run without one has nothing to lose."""
+    """Whether the run in `path` has saved a checkpoint; a run without one has nothing to lose.
+
+    Any other file beside the checkpoints counts, too, but not the rest of a save that was cut off.
+    """
     folder = checkpoints_of(path)
-    return os.path.isdir(folder) and bool(os.listdir(folder))
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+
+    def marked(ending):
+        return {name.removesuffix(ending) for name in names if name.endswith(ending)}
+
+    # `checkpoint_files`, which needs TensorFlow, describes the names. That of TensorFlow's own temporary
+    # folder is ckpt-N_temp.
+    cut_off = marked(".partial") - marked(".complete") - marked(".diverged")
+    return any(re.split("[._]", name)[0] not in cut_off for name in names)
 
 
 def has_succeeded(path):

@@ -98,11 +98,18 @@ def test_what_has_no_checkpoint_is_replaced(tmp_path):
     RunDir(str(tmp_path)).write_config(POLICY)
     read_config(learning_rate=0.2)
     RunDir(str(tmp_path)).check_config()
-    (tmp_path / "checkpoints").mkdir()
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
     RunDir(str(tmp_path)).check_config()
-    (tmp_path / "checkpoints" / "ckpt-3.diverged").touch()
-    with pytest.raises(ConfigError, match="another config"):
-        RunDir(str(tmp_path)).check_config()
+    # A kill during the first save has left these.
+    for name in ("ckpt-3.partial", "ckpt-3.index", "ckpt-3_temp"):
+        (checkpoints / name).touch()
+    RunDir(str(tmp_path)).check_config()
+    for name in ("ckpt-3.diverged", "ckpt-3.complete", "ckpt-4.index", "replay_buffer.npz"):
+        (checkpoints / name).touch()
+        with pytest.raises(ConfigError, match="another config"):
+            RunDir(str(tmp_path)).check_config()
+        (checkpoints / name).unlink()
 
 
 def test_the_same_config_is_accepted_and_another_one_is_shown(tmp_path):
