@@ -42,7 +42,8 @@ def make_main(run, takes_arguments=False):
         if len(argv) > 1 and not takes_arguments:
             print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
             return 2
-        logging.set_verbosity(logging.INFO)
+        if not flags.FLAGS["verbosity"].present:  # otherwise the user has asked for a level
+            logging.set_verbosity(logging.INFO)
         logging.get_absl_logger().addFilter(_is_worth_a_line)
         try:
             # Whatever is not caught here is a mistake in code, and keeps its traceback.

@@ -12,7 +12,7 @@ number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the members are saved fir
 
 import signal
 
-from absl import flags, logging
+from absl import flags
 
 from alf.bin.command import Stopper, make_main, start, start_work
 from alf.bin.flags import share, show
@@ -41,7 +41,6 @@ main = make_main(run)
 
 
 def console_main():
-    logging.set_verbosity(logging.WARNING)
     start(main)
 
 

@@ -13,7 +13,7 @@ wrong, and 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; t
 
 import signal
 
-from absl import flags, logging
+from absl import flags
 
 from alf.bin.command import Stopper, make_main, start, start_work
 from alf.bin.flags import share, show
@@ -66,7 +66,6 @@ main = make_main(run)
 
 
 def console_main():
-    logging.set_verbosity(logging.WARNING)
     start(main)
 
 

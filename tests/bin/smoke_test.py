@@ -13,7 +13,7 @@ import sys
 import types
 
 import pytest
-from absl import flags
+from absl import flags, logging
 from absl.testing import flagsaver
 
 from alf.bin import benchmark, check_env, evaluate, export, pbt, play, sweep, train
@@ -185,6 +185,18 @@ ENDS = {
     SystemExit(0): (1, "error: the user's code called sys.exit(0)\n"),
     KeyboardInterrupt(): (128 + signal.SIGINT, "error: stopped by SIGINT\n"),
 }
+
+
+def test_the_level_of_the_log_is_info_unless_the_user_asks_for_another_one():
+    levels, verbosity = [], flags.FLAGS["verbosity"]
+    main, before = make_main(lambda: levels.append(logging.get_verbosity()) or 0), verbosity.value
+    try:
+        for asked in (0, 1):
+            verbosity.value, verbosity.present = logging.WARNING, asked
+            assert main(["command"]) == 0
+    finally:
+        verbosity.value, verbosity.present = before, 0
+    assert levels == [logging.INFO, logging.WARNING]
 
 
 def test_an_error_that_a_user_can_mend_is_one_line_and_a_status(capsys, subtests):
