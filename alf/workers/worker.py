@@ -186,12 +186,13 @@ class Channel:
     def limit_replies(self, seconds):
         """Limits the time of `send`, and the time from `send` to the end of `receive_reply`."""
         self._seconds = seconds
-        self._connection.settimeout(seconds)
 
     def send(self, data):
         """Sends a job or a command. If this fails, `receive_reply` raises the reason."""
         self.sent_at = running_time()
         with contextlib.suppress(OSError):
+            # `receive_reply` leaves what was left of its own time, which may be a moment.
+            self._connection.settimeout(self._seconds)
             self._connection.sendall(data)
 
     def receive_reply(self, interval, on_wait):

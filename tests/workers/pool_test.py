@@ -24,7 +24,7 @@ from absl import logging
 from alf.errors import ConfigError, EnvError
 from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
 from alf.workers.shared_workers import SharedWorkers
-from alf.workers.worker import Worker
+from alf.workers.worker import Channel, Worker
 from tests.workers import envs
 from tests.workers.envs import CountEnv, FaultEnv, ProcessEnv
 from tests.workers.hangs import Hangs
@@ -288,6 +288,18 @@ class Noting:
 
     def __getattr__(self, name):
         return getattr(self._connection, name)
+
+
+def test_a_command_has_the_whole_time_also_after_a_reply_in_the_last_moment():
+    ours, theirs = socket.socketpair()
+    with contextlib.closing(theirs), contextlib.closing(Channel(None, ours, slice(1), 60.0)) as channel:
+        channel.send(process.STEP)
+        channel.sent_at -= 60.0
+        theirs.sendall(process.OK)
+        channel.receive_reply(20.0, lambda: None)
+        assert ours.gettimeout() < 1
+        channel.send(process.STEP)
+        assert ours.gettimeout() == 60.0
 
 
 def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeypatch):
