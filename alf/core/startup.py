@@ -42,7 +42,7 @@ def hide_stderr():
         os.dup2(held.fileno(), 2)
         try:
             yield
-        except Exception:
+        except BaseException:  # also Ctrl-C, of which the text may be the reason
             held.seek(0)
             os.write(stderr, held.read())
             raise

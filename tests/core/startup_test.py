@@ -2,6 +2,7 @@
 """What is hidden while TensorFlow starts, and when it is shown all the same. Each case is a process."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,12 @@ def test_an_error_shows_it():
     lines = result.stderr.splitlines()
     assert lines[:3] == ["before", "from C++", "from Python"]
     assert lines[3].startswith("Traceback") and lines[-1] == "ImportError: no TensorFlow"
+
+
+def test_so_does_ctrl_c():
+    result = run(BEGIN + "    raise KeyboardInterrupt")
+    assert result.returncode == -signal.SIGINT
+    assert result.stderr.splitlines()[:3] == ["before", "from C++", "from Python"]
 
 
 FAKE_TENSORFLOW = """
