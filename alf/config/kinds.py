@@ -51,8 +51,11 @@ class Whole:
 
 
 @dataclasses.dataclass(frozen=True)
-class NotEmpty:
-    """Marks a text that must not be ""."""
+class Matches:
+    """A rule for a text: a regular expression for the whole of it, and what errors call such a text."""
+
+    pattern: str
+    words: str
 
 
 PositiveInt = Annotated[int, AtLeast(1)]
@@ -60,7 +63,7 @@ NonNegativeInt = Annotated[int, AtLeast(0)]
 PositiveFloat = Annotated[float, Above(0)]
 NonNegativeFloat = Annotated[float, AtLeast(0)]
 Fraction = Annotated[float, AtLeast(0), AtMost(1)]
-Text = Annotated[str, NotEmpty()]
+Text = Annotated[str, Matches(r"(?s).+", "a text that is not empty")]
 WholeNumber = Annotated[float, Whole(), Above(0)]  # a number of steps, which people write as 1e6
 
 
@@ -109,10 +112,10 @@ def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
         return Kind(lambda value: value is None, "None", "None")
     if annotation is bool:
         return Kind(lambda value: isinstance(value, bool), "True or False", "bool")
-    if annotation is str and any(isinstance(x, NotEmpty) for x in metadata):
-        return Kind(lambda value: isinstance(value, str) and value != "", "a text that is not empty", "str")
     if annotation is str:
-        return Kind(lambda value: isinstance(value, str), "a text", "str")
+        rule = next((x for x in metadata if isinstance(x, Matches)), Matches(r"(?s).*", "a text"))
+        pattern = re.compile(rule.pattern)
+        return Kind(lambda x: isinstance(x, str) and bool(pattern.fullmatch(x)), rule.words, "str")
     if origin is typing.Literal:
         return _find_choice(typing.get_args(annotation))
     if origin in (abc.Sequence, dict, abc.Mapping):

@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 import tensorflow as tf
 
-from alf.config.kinds import AtLeast, AtMost, Fraction, NonNegativeFloat, PositiveFloat
+from alf.config.kinds import AtLeast, AtMost, Fraction, Matches, NonNegativeFloat, PositiveFloat
 from alf.config.settings import configurable
 from alf.errors import ConfigError
 from alf.schedules import Schedule, ScheduledFloat, Tunable
@@ -22,6 +22,14 @@ _KerasSchedule: TypeAlias = tf.keras.optimizers.schedules.LearningRateSchedule
 LearningRate: TypeAlias = Annotated[ScheduledFloat, AtLeast(0), AtMost(_GREATEST)] | _KerasSchedule
 # The greatest float32 below 1; with 1, Adam divides by zero.
 DecayRate = Annotated[float, AtLeast(0), AtMost(1 - 2**-24)]
+# What TensorFlow, in the first update only, takes as the name of a scope.
+ScopeName = Annotated[
+    str,
+    Matches(
+        r"([A-Za-z0-9.][A-Za-z0-9_.\\/>-]*)?",
+        "a text of letters, digits, '_', '.', '-' and '/' that begins with a letter or digit",
+    ),
+]
 
 
 @configurable("alf.optimizers")
@@ -47,7 +55,7 @@ class Adam(tf.keras.optimizers.legacy.Adam):
         beta_2: DecayRate = 0.999,
         epsilon: PositiveFloat | None = 1e-7,
         amsgrad: bool = False,
-        name: str = "Adam",
+        name: ScopeName = "Adam",
         clipnorm: PositiveFloat | None = None,
         clipvalue: PositiveFloat | None = None,
         global_clipnorm: PositiveFloat | None = None,
@@ -76,7 +84,7 @@ class RMSprop(tf.keras.optimizers.legacy.RMSprop):
         momentum: Fraction = 0.0,
         epsilon: PositiveFloat | None = 1e-7,
         centered: bool = False,
-        name: str = "RMSprop",
+        name: ScopeName = "RMSprop",
         clipnorm: PositiveFloat | None = None,
         clipvalue: PositiveFloat | None = None,
         global_clipnorm: PositiveFloat | None = None,
@@ -102,7 +110,7 @@ class SGD(tf.keras.optimizers.legacy.SGD):
         learning_rate: LearningRate = 0.01,
         momentum: Fraction = 0.0,
         nesterov: bool = False,
-        name: str = "SGD",
+        name: ScopeName = "SGD",
         clipnorm: PositiveFloat | None = None,
         clipvalue: PositiveFloat | None = None,
         global_clipnorm: PositiveFloat | None = None,

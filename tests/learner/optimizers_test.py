@@ -66,6 +66,9 @@ WRONG_ARGUMENTS = [
     ("Adam.learning_rate = '1e-3'", "Adam.learning_rate is '1e-3': it must be a number at least 0 and"),
     ("Adam.learning_rate = -1", "Adam.learning_rate is -1: it must be a number at least 0"),
     ("Adam.name = 1.5", "Adam.name is 1.5: it must be a text"),
+    # TensorFlow would refuse them in the first update.
+    ("Adam.name = 'my adam'", "Adam.name is 'my adam': it must be a text of letters, digits, '_', .* begins"),
+    ("Adam.name = '_adam'", "Adam.name is '_adam': it must be a text of letters, digits"),
     ("Adam.beta_1 = 1", "Adam.beta_1 is 1: it must be a number at least 0 and at most 0.99"),
     ("Adam.beta_2 = 'a'", "Adam.beta_2 is 'a'"),
     ("RMSprop.rho = 1.0", "RMSprop.rho is 1.0"),
