@@ -9,6 +9,7 @@ import sys
 import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 from alf.errors import SaveError
@@ -172,6 +173,63 @@ def test_a_run_that_does_not_stop_is_killed(tmp_path):
     stop_when(sweeping, lambda: len(read_events(tmp_path)) == 1)
     sweeping.runner.run()
     assert sweeping.lines[-1] == "a.b=1, seed 0 has not ended after 0.5 s: it is killed"
+
+
+class Slow:
+    """A place for one run, whose process ends some looks after it was killed, as one in a cluster may."""
+
+    capacity = 1
+
+    def __init__(self):
+        self.calls, self._looks = [], 3
+        self.interrupt = lambda: self.calls.append("interrupt")
+        self.kill = lambda: self.calls.append("kill")
+
+    def start(self, *_):
+        self.calls.append("start")
+        return self
+
+    def poll(self):
+        self._looks -= "kill" in self.calls
+        return None if self._looks else -signal.SIGKILL
+
+    def release(self, process):
+        self.calls.append("release")
+
+
+def test_a_run_is_asked_to_end_once_and_killed_once(tmp_path):
+    place = Slow()
+    sweeping = Sweeping(tmp_path, place=place, stop_seconds=0.0)
+    stop_when(sweeping, lambda: place.calls)
+    sweeping.runner.run()
+    assert place.calls == ["start", "interrupt", "kill", "release"]
+    assert [line for line in sweeping.lines if "killed" in line] == [
+        "a.b=1, seed 0 has not ended after 0 s: it is killed"
+    ]
+
+
+IGNORES = """
+import signal, subprocess, time
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_kill_ends_a_run_that_ignores_sigterm_and_what_it_has_started(tmp_path):
+    log = tmp_path / "log.txt"
+    process = RunProcess(["-c", IGNORES], str(log))
+    try:
+        wait_until(lambda: log.read_text().endswith("\n"))
+        child = psutil.Process(int(log.read_text()))
+        process.interrupt()
+        assert process.poll() is None
+    finally:
+        process.kill()
+    process.kill()  # of a process that has ended
+    assert process.poll() == -signal.SIGKILL
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
