@@ -38,8 +38,11 @@ def run():
         policy = select_policy(policy, POLICY.value)
     except ConfigError as error:
         raise ConfigError(f"--policy: {error}") from None
-    # No environment is made here: a binding for one has no effect, and is an error.
-    check_dead_bindings(GIN_PARAM.value)
+    # A binding for another part has no effect, and is an error, whether its name is right or not.
+    try:
+        check_dead_bindings(GIN_PARAM.value)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; alf-export makes only a policy, no environment or learner") from None
     options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=OVERWRITE.value)
     with arguments_are_flags("output", *options):
         select_ops = export(policy, _OUTPUT.value, not SAMPLE.value, **options)

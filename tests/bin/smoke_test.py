@@ -147,6 +147,10 @@ def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
 MISSPELT = "Trainr.batches_per_train_iter = 3", "; did you mean Trainer.batches_per_train_iter = 3 ?"
 UNREAD = "RMSprop.rho = 0.5", "error: nothing reads the gin binding RMSprop.rho"
 OF_ENVS = "alf.environments.load.nam = 'x'", "; did you mean alf.environments.load.name = 'x' ?"
+OF_OTHER_PARTS = [
+    (param, f"{name}; alf-export makes only a policy, no environment or learner")
+    for param, name in (UNREAD, (OF_ENVS[0], "error: nothing reads the gin binding environments.load.nam"))
+]
 
 
 def test_a_wrong_setting_is_one_line_of_each_command(trained, command, tmp_path, monkeypatch, subtests):
@@ -163,7 +167,7 @@ def test_a_wrong_setting_is_one_line_of_each_command(trained, command, tmp_path,
         (benchmark, of_run, MISSPELT, UNREAD),
         (evaluate, of_run, OF_ENVS, UNREAD),
         (play, {**of_run, "video": video}, OF_ENVS, UNREAD),
-        (export, {**of_run, "output": new}, UNREAD),
+        (export, {**of_run, "output": new}, *OF_OTHER_PARTS),
     ]
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", types.SimpleNamespace())  # for play alone
