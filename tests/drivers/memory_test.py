@@ -4,6 +4,7 @@
 import ctypes
 import gc
 import sys
+import weakref
 
 import pytest
 import tensorflow as tf
@@ -11,7 +12,11 @@ from tensorflow.python.eager import context
 from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops import script_ops
 
-from alf.drivers import AsyncOffPolicyDriver, NestFIFOQueue, SyncOffPolicyDriver
+from alf.core.tf_runtime import single_threaded, trace
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, NestFIFOQueue, SyncOffPolicyDriver
+from alf.drivers.actor_thread import act
+from alf.drivers.stage_clock import StageClock
+from alf.drivers.unroller import EnvUnroller
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from tests.builders import build_driver
 
@@ -64,6 +69,31 @@ def test_tensorflow_keeps_no_function_of_a_driver(same_learner):
     *functions_now, graphs_now = count_leftovers()
     assert all(now <= before for now, before in zip(functions_now, functions, strict=True))
     assert graphs_now < graphs + 2, "a graph of each driver is left"
+
+
+def use_unroller():
+    """Makes an unroll; returns weak references to the unroller and the environment."""
+    envs = make_counting_envs(1, cls=FakeEnvironment)
+    policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
+
+    def ask(env_index, time_step, state):
+        return act(policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
+
+    unroller = EnvUnroller(envs, specs, policy, 3, ask, [StageClock()])
+    with single_threaded():
+        index = tf.TensorSpec((), tf.int32)
+        frame = unroller.run(trace(unroller.first_frame, index), 0)
+        unroller.run(trace(unroller.unroll, index, specs.frame_spec(policy)), 0, frame)
+    return weakref.ref(unroller), weakref.ref(envs[0])
+
+
+def test_an_unroller_and_its_environments_go_at_once_when_nobody_needs_them():
+    """Its graphs call its functions, but do not hold it. Python's search for cycles may come much later."""
+    gc.disable()
+    try:
+        assert [reference() for reference in use_unroller()] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="needs glibc")
