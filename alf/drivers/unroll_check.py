@@ -65,6 +65,6 @@ def describe_wrong_value(message):
     place = np.argwhere(~(np.isfinite(x) & (x >= low) & (x <= high)))[0]
     row, column, *inner = place.tolist()
     return leaf, (
-        f"{x[tuple(place)]:g} in {leaf}{inner or ''} of sub-environment {column}, in row {row} of an unroll of "
-        f"rows 0 to {len(x) - 1}"
+        f"{x[tuple(place)]:g} in {leaf}{inner or ''} of sub-environment {column}, in row {row} of "
+        f"an unroll of rows 0 to {len(x) - 1}"
     )
