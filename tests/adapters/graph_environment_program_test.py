@@ -2,6 +2,7 @@
 """alf-train and alf-evaluate with a user's `TFEnvironment` of TF-Agents."""
 
 import csv
+import re
 import textwrap
 
 from tests.programs import run_program
@@ -34,6 +35,7 @@ SETTINGS = """
     Experiment.unroll_length = 5
     alf.Learner.optimizer = @Adam()
     Adam.learning_rate = 1e-3
+    Trainer.evaluator_ctor = @Evaluator
     Evaluator.interval_steps = 1
     Evaluator.num_episodes = 4
     StopCriteria.num_iterations = 20
@@ -45,7 +47,7 @@ def test_a_run_trains_goes_on_and_is_evaluated(tmp_path):
     (tmp_path / "mine.gin").write_text(textwrap.dedent(SETTINGS))
     root_dir = tmp_path / "run"
 
-    def train(*params):
+    def train(*params, root_dir=root_dir):
         arguments = [f"--gin_file={tmp_path / 'mine.gin'}", f"--root_dir={root_dir}"]
         return run_program("alf.bin.train:console_main", *arguments, *(f"--gin_param={x}" for x in params))
 
@@ -59,5 +61,8 @@ def test_a_run_trains_goes_on_and_is_evaluated(tmp_path):
     assert any(row.get("eval/return_mean") for row in rows), rows
     done = run_program("alf.bin.evaluate:console_main", f"--root_dir={root_dir}", "--num_episodes=3")
     assert done.status == 0, done.err
-    done = train("Experiment.env_ctor = @Broken", f"Trainer.root_dir = '{tmp_path / 'other'}'")
-    assert done.status == 1, done.err
+    done = train("Experiment.env_ctor = @Broken", root_dir=tmp_path / "other")
+    last = done.err.splitlines()[-1]
+    assert done.status == 1 and re.match(
+        r"error: envs\[[01]\] \(Broken\) returned a number in discount that is outside of 0 to 1$", last
+    ), done.err

@@ -282,6 +282,23 @@ def test_environments_that_take_turns_do_not_step_together():
     assert steps == ["begins", "ends"] * (len(steps) // 2) and len(steps) >= 20
 
 
+class ShapelessTFEnvironment(CountingTFEnvironment):
+    """Loses the shapes of its observations and rewards, as code with `tf.numpy_function` does."""
+
+    def _current_time_step(self):
+        step = super()._current_time_step()
+        lose = lambda x: tf.numpy_function(lambda y: y, [x], x.dtype)  # noqa: E731
+        return step._replace(observation=lose(step.observation), reward=lose(step.reward))
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS)
+def test_time_steps_may_lack_static_shapes(driver_class):
+    ours, theirs = (
+        collect(driver_class, [env])[0] for env in (ShapelessTFEnvironment(), CountingTFEnvironment())
+    )
+    assert_equal_nests([*ours.observed], [*theirs.observed])
+
+
 class Negated(EnvironmentWrapper):
     """Negates the rewards, in Python."""
 
