@@ -70,7 +70,9 @@ class StageMeter:
             spent = [subtract(self._before[clock], before.get(clock, {})) for clock in clocks]
             spent = [stages for stages in spent if _add_up(stages) > 0]
             if spent:
-                self.shares[group] = _mean_shares(spent)
+                # A stage of another thread, which has ended none since, is 0 and stays: no gap in its curve.
+                earlier = dict.fromkeys(self.shares.get(group, ()), 0.0)
+                self.shares[group] = {**earlier, **_mean_shares(spent)}
                 self._seconds[group] = {**self._seconds.get(group, {}), **_mean_seconds(spent)}
             if group == "learner" and spent and self._updates > updates:
                 seconds = spent[0].get(TRAIN, Spent()).seconds

@@ -117,6 +117,23 @@ def test_figures_of_a_thread_that_has_counted_nothing_stay():
     assert after["time/environments/waiting_for_actor"] == before["time/environments/waiting_for_actor"]
 
 
+def test_a_stage_of_a_thread_that_has_counted_nothing_since_is_zero():
+    now = Time()
+    clocks = make_clocks(now, num_environments=2)
+    first, second = clocks.environments
+    meter = StageMeter(clocks, lambda: 0)
+    lap(first, (STEP, 6.0, 2), (HAND_OVER, 2.0, 1))
+    lap(second, (STEP, 1.0, 1))
+    clocks.learner.lap(TRAIN)
+    before = meter.measure()
+    lap(second, (STEP, 1.0, 1))
+    clocks.learner.lap(TRAIN)
+    after = meter.measure()
+    assert after.keys() == before.keys()
+    assert after["time_share/environments/step"] == 1.0
+    assert after["time_share/environments/waiting_for_learner"] == 0.0
+
+
 def test_a_call_that_comes_too_early_repeats_the_figures_and_its_time_counts_later():
     now = Time()
     clocks = make_clocks(now)
