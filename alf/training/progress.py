@@ -9,6 +9,10 @@ from alf.callback import Callback
 from alf.training.progress_bar import ProgressBar, Throughput
 from alf.training.run_report import EpisodeFigures, RunReport
 
+NO_UPDATE = (
+    "no update was made %s: there was not enough experience for one, see "
+    "ReplayTraining.initial_collect_steps, mini_batch_length and num_sequences of Policies or League"
+)
 _IDLE_SECONDS = 60.0  # without an update, after which the log says so
 
 
@@ -54,11 +58,7 @@ class Progress(Callback):
             self._updated_at = trainer.now
         elif trainer.now - self._updated_at > _IDLE_SECONDS:
             self._updated_at = trainer.now
-            logging.warning(
-                "no update was made for %g s: the learner has not enough experience for one, see "
-                "ReplayTraining.initial_collect_steps, mini_batch_length and Policies.num_sequences",
-                _IDLE_SECONDS,
-            )
+            logging.warning(NO_UPDATE, f"for {_IDLE_SECONDS:g} s")
         self._count_steps(trainer)
         self._bar.update(trainer.position, summary, trainer.phase)
 

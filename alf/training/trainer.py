@@ -26,7 +26,7 @@ from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase
 from alf.training.evaluations import Evaluations, make_evaluations
-from alf.training.progress import Progress
+from alf.training.progress import NO_UPDATE, Progress
 from alf.training.stop_criteria import Position, StopCriteria
 from alf.training.summaries import Summaries
 
@@ -384,7 +384,7 @@ class Trainer:
         self._run_dir.close()
         logging.info("%s after %s", reason, self.counters)
         if not int(self.learner.progress.updates):
-            logging.warning("no update was made: the run ended before there was enough to train on")
+            logging.warning(NO_UPDATE, "in this run")
         logging.info("what was done, and where the time went:\n%s", self.progress.format_report())
 
     def _close_callbacks(self):

@@ -348,7 +348,8 @@ def test_without_the_buffer_the_initial_steps_are_collected_again(tmp_path, capl
 def test_a_run_without_an_update_is_in_the_log(tmp_path, caplog):
     gin.parse_config("ReplayTraining.initial_collect_steps = 100")  # 40 rows in each iteration
     trainer = run(tmp_path, {"num_iterations": 2})
-    assert "no update was made" in caplog.text and trainer.learner.train_step_counter == 0
+    assert "no update was made in this run: " in caplog.text and "League" in caplog.text
+    assert trainer.learner.train_step_counter == 0
 
 
 def test_a_buffer_file_that_was_removed_is_in_the_log(copied, caplog):

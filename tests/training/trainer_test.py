@@ -748,7 +748,7 @@ def test_a_run_that_makes_no_update_says_so(tmp_path, monkeypatch, caplog):
     train = trainer.learner.train
     trainer.learner.train = lambda: {} if 10 <= trainer.counters["iterations"] < 30 else train()
     trainer.train()
-    assert caplog.text.count("no update was made for -1 s: the learner has not enough experience") >= 1
+    assert caplog.text.count("no update was made for -1 s: there was not enough experience") >= 1
 
 
 class OnFirstIteration(Callback):
