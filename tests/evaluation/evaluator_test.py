@@ -188,6 +188,31 @@ def run_evaluations(saved, count, **settings):
     return made[0], seen
 
 
+class LateThread(threading.Thread):
+    """A thread that begins only when somebody waits for its end."""
+
+    def start(self):
+        self.is_due = True
+
+    def join(self, timeout=None):
+        super().start()
+        super().join(timeout)
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_an_evaluator_that_is_closed_at_once_closes_its_environments(saved, monkeypatch, runs):
+    made, policy = [], saved[0]
+    monkeypatch.setattr("alf.evaluation.evaluator.threading.Thread", LateThread)
+    evaluator = Evaluator(interval_steps=1, env_ctor=functools.partial(make_env, made, lambda env: None))
+    evaluator.open(policy)
+    if runs:
+        evaluator.run("nowhere", 0)
+    evaluator.close()
+    (env,) = made
+    assert env.closed and env.num_resets == 0
+    evaluator.close()
+
+
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_it_acts_greedily_or_explores(saved, deterministic):
     _, seen = run_evaluations(saved, 1, num_episodes=40, deterministic=deterministic)
