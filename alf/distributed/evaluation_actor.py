@@ -24,7 +24,7 @@ class EvaluationActor:
         self._evaluate = make_here(self._make_evaluate, self._import_paths)
 
     def evaluate(self, weights):
-        """Evaluates a list of arrays, the weights; returns the figures."""
+        """Evaluates a list of arrays, the weights; returns the result."""
         try:
             return self._evaluate(weights)
         except BaseException as error:  # Also SystemExit, which would end this process without a message.

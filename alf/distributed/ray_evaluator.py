@@ -46,21 +46,27 @@ class RayEvaluator:
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._ray = connect()
-        self._actor = self._started = None  # `_started`: Ray's reference of the answer to `start`
+        # `_started`, `_answer`: Ray's references of the answers to `start` and to the last `evaluate`
+        self._actor = self._started = self._answer = None
         self._is_stopping = False
 
     def start(self, make_evaluate):
         """Starts the process, without waiting for it.
 
         Args:
-            make_evaluate: callable () -> callable (weights) -> figures. It is called in that process, once.
+            make_evaluate: callable () -> callable (weights) -> result. It is called in that process, once.
                 Ray pickles it.
         """
         self._make_evaluate = cloudpickle.dumps(make_evaluate)
         self._start_actor()
 
-    def evaluate(self, weights):
-        """Returns the figures of a list of arrays, the weights; after `start`.
+    def begin(self, weights):
+        """Begins to evaluate a list of arrays, the weights; after `start`. It does not wait."""
+        self._weights = weights
+        self._answer = self._actor.evaluate.remote(weights)
+
+    def end(self, note_step):
+        """Waits for the evaluation that has begun, and returns the result. It never calls `note_step`.
 
         Raises:
             Exception: an error that the environments raised.
@@ -72,7 +78,7 @@ class RayEvaluator:
             try:
                 # Once it has started, this returns at once.
                 self._receive(self._started, self._start_timeout)
-                return self._receive(self._actor.evaluate.remote(weights), self._timeout)
+                return self._receive(self._answer, self._timeout)
             except _LostError as loss:
                 if num_restarts == self._max_restarts:
                     raise EnvError(f"{loss}; RayEvaluator.max_restarts={num_restarts} is reached") from None
@@ -81,6 +87,7 @@ class RayEvaluator:
             # It may only be late, and would keep what its successor needs.
             self._ray.kill(self._actor)
             self._start_actor()
+            self.begin(self._weights)
 
     def stop(self):
         """Ends the process, also in the middle of an evaluation; from any thread. May be repeated."""
@@ -88,6 +95,10 @@ class RayEvaluator:
         self._is_stopping = True
         if self._actor is not None:
             self._ray.kill(self._actor)
+
+    def close(self):
+        """Ends the process."""
+        self.stop()
 
     def _start_actor(self):
         actor_class = self._ray.remote(**self._options)(EvaluationActor)

@@ -115,8 +115,14 @@ class BatchedEnvironment:
         self._current_time_step = self._step(action)
         return self._current_time_step
 
-    def seed(self, seed: int | None) -> None:
-        """Seeds the next reset; NotImplementedError if the environment cannot be seeded."""
+    def seed(self, seed: int | None, first_index: int = 0) -> None:
+        """Seeds the next reset; NotImplementedError if the environment cannot be seeded.
+
+        Args:
+            seed: int or None.
+            first_index: int; sub-environment i gets the seed of number `first_index + i` in a larger batch.
+                So several processes can share a batch (`Evaluator.num_workers`).
+        """
         raise NotImplementedError(f"{type(self).__name__} takes no seed")
 
     def get_info(self) -> dict[str, np.ndarray]:
@@ -205,8 +211,9 @@ class EnvironmentWrapper(BatchedEnvironment):
     def render_fps(self) -> Any:
         return getattr(self._env, "render_fps", BatchedEnvironment.render_fps)
 
-    def seed(self, seed: int | None) -> None:
-        return self._env.seed(seed)
+    def seed(self, seed: int | None, first_index: int = 0) -> None:
+        # Not every environment that users wrap has the second argument.
+        return self._env.seed(seed, first_index) if first_index else self._env.seed(seed)
 
     def get_info(self) -> dict[str, np.ndarray]:
         return self._env.get_info()

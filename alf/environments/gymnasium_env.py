@@ -89,8 +89,10 @@ class GymnasiumEnvironment(BatchedEnvironment):
     def render_fps(self) -> float:
         return self._env.metadata.get("render_fps") or super().render_fps
 
-    def seed(self, seed: Any) -> None:
+    def seed(self, seed: Any, first_index: int = 0) -> None:
         """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
+        if first_index and seed is not None:  # sub-environment i gets seed + i
+            seed += first_index
         # SyncVectorEnv takes no NumPy integer.
         self._seed = int(seed) if isinstance(seed, np.integer) else seed
         self._has_started = False

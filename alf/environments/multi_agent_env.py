@@ -79,9 +79,9 @@ class MultiAgentEnvironment(BatchedEnvironment):
             "sticky is True: the agents of a game cannot wait one by one: set DriverSettings.sticky to False"
         )
 
-    def seed(self, seed: int | None) -> None:
-        """Seeds the next reset of all games."""
-        self._env.seed(seed)
+    def seed(self, seed: int | None, first_index: int = 0) -> None:
+        """Seeds the next reset of all games; `first_index` counts games."""
+        self._env.seed(seed, first_index)
 
     def dump_stacks(self) -> None:
         """Makes the workers print the stacks of their threads to stderr; any thread may call this."""

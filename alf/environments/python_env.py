@@ -136,9 +136,10 @@ class PythonEnvironment(BatchedEnvironment):
         """
         return self._batch.num_restarts
 
-    def seed(self, seed: int | None) -> None:
+    def seed(self, seed: int | None, first_index: int = 0) -> None:
         """Seeds the next reset, as the `seed` of the constructor does; later resets go on from there."""
-        self._batch.seed(spawn_seeds(seed, self._batch_size))
+        # The first seeds are the same for any number of them.
+        self._batch.seed(spawn_seeds(seed, first_index + self._batch_size)[first_index:])
 
     @property
     def render_fps(self) -> float:

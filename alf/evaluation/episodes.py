@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 from alf.adapters import as_environment
 from alf.config.kinds import PositiveInt
@@ -164,6 +165,11 @@ class _Games:
         agents = self.agents if self._num_agents > 1 else ()
         labels = {f"agents/{name}": rows % self._num_agents == i for i, name in enumerate(agents)}
         return labels | {f"policies/{name}": owner == i for i, name in enumerate(self.policies)}
+
+
+def join_episodes(parts):
+    """Joins the `Episodes` of parts of a batch, in the order of their sub-environments."""
+    return tf.nest.map_structure(lambda *arrays: np.concatenate(arrays), *parts)
 
 
 def _find_wins(places, returns):

@@ -16,7 +16,8 @@ from alf.config.settings import Role, configurable
 from alf.core.running_time import running_time
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.errors import ConfigError, contain
-from alf.evaluation.session import ClusterSession, ProcessSession, Session
+from alf.evaluation.episodes import summarize_episodes
+from alf.evaluation.session import Session, divide, start_in_cluster, start_processes
 from alf.policies.policy import Policy
 
 _PLACES = ("thread", "process", "cluster")
@@ -61,6 +62,9 @@ class Evaluator:
             which needs more memory but does not hold the GIL of this process. "cluster": in a process that
             Ray starts, possibly on another machine. Other processes make policy and environments from gin's
             configuration.
+        num_workers: int, at most `batch_size`, how many processes of the places "process" and "cluster" share
+            the sub-environments. The episodes are the same for any number of them, if each sub-environment
+            has a seed of its own and the policy does not explore.
         env_ctor: callable (seed=) -> batched environment, for users without gin and the place "thread". None
             means `Experiment.env_ctor` with the bindings of the scope "eval", such as
             `eval/alf.environments.load.max_episode_steps = 500`.
@@ -80,6 +84,7 @@ class Evaluator:
         deterministic: bool = True,
         seed: Annotated[NonNegativeInt | None, Role.MEASUREMENT] = None,
         place: Literal["thread", "process", "cluster"] = "thread",
+        num_workers: Annotated[PositiveInt, Role.EXECUTION] = 1,
         env_ctor: Callable[..., Any] | None = None,
         cluster_ctor: Callable[..., Any] = RayEvaluator,
         video_interval: PositiveInt | None = None,
@@ -92,14 +97,22 @@ class Evaluator:
                 f"Evaluator.env_ctor is set: with the place {place!r} environments are made by "
                 "Experiment.env_ctor"
             )
+        # Each sub-environment plays a share of the episodes; with a share of 0 it would step for nothing.
+        batch_size = min(batch_size, num_episodes)
+        if num_workers > 1 and place == "thread":
+            raise ConfigError(f"Evaluator.num_workers is {num_workers}: set place to 'process' or 'cluster'")
+        if num_workers > batch_size:
+            raise ConfigError(
+                f"Evaluator.num_workers is {num_workers}, but batch_size and num_episodes have work for "
+                f"{batch_size}: raise them"
+            )
         self._interval_steps = interval_steps
         self._interval_seconds = interval_seconds
-        self._place = place
+        self._place, self._num_workers = place, num_workers
         self._env_ctor = env_ctor
         self._cluster_ctor = cluster_ctor
         self._settings = dict(
-            # Each sub-environment plays a share of the episodes; with a share of 0 it would step for nothing.
-            batch_size=min(batch_size, num_episodes),
+            batch_size=batch_size,
             num_episodes=num_episodes,
             deterministic=deterministic,
             seed=seed,
@@ -109,7 +122,7 @@ class Evaluator:
         self._session: Any = None
         self._thread: Any = None
         self._policy: Any = None
-        self._remote: Any = None  # the `RayEvaluator`, if there is one
+        self._remote: Any = []  # each `RayEvaluator`, if there are any
         self._is_busy = False
         self._stepped_at: float | None = None  # `running_time` of the last step of the present evaluation
         # Paths of checkpoints go to the evaluator's thread through one queue, results and errors come back
@@ -127,8 +140,14 @@ class Evaluator:
         if self._place == "cluster":
             # Before the environments are made: it raises ConfigError if Ray or the cluster is missing, and
             # then there is nothing to close.
-            self._remote = self._cluster_ctor()
+            self._remote = [self._cluster_ctor() for _ in range(self._num_workers)]
         self._session = Session(self._policy, **self._settings, env_ctor=self._env_ctor)
+        if self._num_workers > 1 and self._session.num_games != self._settings["batch_size"]:
+            self.close()
+            raise ConfigError(
+                f"Evaluator.num_workers is {self._num_workers}: Experiment.env_ctor needs an argument "
+                "batch_size, so that workers can share the sub-environments"
+            )
 
     def run(self, root_dir: str, env_steps: int) -> None:
         """Starts the thread or process and the intervals. Call it after `open`.
@@ -139,10 +158,11 @@ class Evaluator:
         """
         if self._place != "thread":  # the session in this process has shown that the environments work
             self._session.close()
+        parts = divide(self._settings, self._num_workers)
         if self._place == "process":
-            self._session = ProcessSession(root_dir, self._settings)
+            self._session = start_processes(root_dir, parts)
         elif self._place == "cluster":
-            self._session = ClusterSession(self._remote, self._policy, self._settings)
+            self._session = start_in_cluster(self._remote, self._policy, parts)
         self._last_steps, self._last_time = env_steps, time.monotonic()
         # A daemon, so that an environment that hangs does not keep the process alive after `close`.
         # The session as an argument: `close` may have taken it away before the thread begins.
@@ -229,7 +249,8 @@ class Evaluator:
             while (job := self._jobs.get()) is not None:
                 started = time.monotonic()
                 try:
-                    figures, video = session.evaluate(job[0], self._note_step)
+                    episodes, video = session.evaluate(job[0], self._note_step)
+                    figures = summarize_episodes(episodes)
                     self._results.put(Evaluation(*job, figures, time.monotonic() - started, video))
                 except BaseException as error:  # `poll` raises it in the thread that trains
                     self._results.put(contain(error, "an environment of the evaluation"))

@@ -1,11 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Sessions hold a policy and environments for many evaluations, in this process or in another one."""
 
-import base64
 import contextlib
 import functools
+import itertools
 import json
 import os
+import pickle
 import subprocess
 import sys
 from typing import Any, NamedTuple
@@ -16,14 +17,9 @@ from alf.config.parsing import operative_config, parse_operative_config
 from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
-from alf.evaluation.episodes import evaluate, summarize_episodes
-from alf.evaluation.video import (
-    Gif,
-    GifRecorder,
-    choose_drivers,
-    opengl_errors_are_config_errors,
-    render_frame,
-)
+from alf.evaluation.episodes import evaluate, join_episodes
+from alf.evaluation.video import GifRecorder, choose_drivers, opengl_errors_are_config_errors, render_frame
+from alf.games.mapping import find_agents
 from alf.policies.agent import Agent
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import make_env, restore_policy
@@ -32,20 +28,8 @@ from alf.runs.saved_run import make_env, restore_policy
 class Result(NamedTuple):
     """The result of an evaluation."""
 
-    figures: dict  # the result of `summarize_episodes`
+    episodes: Any  # `Episodes`
     video: Any = None  # `Gif` or None
-
-    def to_json(self):
-        """Converts it to JSON types."""
-        video = self.video and self.video._replace(content=base64.b64encode(self.video.content).decode())
-        return {"figures": self.figures, "video": video}
-
-    @classmethod
-    def from_json(cls, value):
-        """Reverses `to_json`."""
-        video = value["video"] and Gif(*value["video"])
-        video = video and video._replace(content=base64.b64decode(video.content))
-        return cls(value["figures"], video)
 
 
 class Session:
@@ -55,6 +39,10 @@ class Session:
         policy: `Policy`, whose variables are changed.
         batch_size, num_episodes, deterministic, seed, video_interval, video_frames, env_ctor: arguments of
             `Evaluator`.
+        first_index: int, the number of the first sub-environment in a batch that several sessions share.
+
+    Attributes:
+        num_games: int, how many episodes go on at a time, those of several agents counted once.
     """
 
     def __init__(
@@ -67,21 +55,25 @@ class Session:
         video_interval=None,
         video_frames=200,
         env_ctor=None,
+        first_index=0,
     ):
         self._policy, self._agent = policy, Agent(policy)
         self._num_episodes, self._deterministic, self._seed = num_episodes, deterministic, seed
         self._video_interval, self._video_frames = video_interval, video_frames
-        self._num_evaluations = 0
+        self._num_evaluations, self._first_index = 0, first_index
         # Never reset: a session that was stopped is closed next, and evaluates nothing any more.
         self._is_stopping = False
+        # Environments that cannot be seeded again differ at least by this one from the other sessions'.
+        seed = seed if seed is None else seed + first_index
         if video_interval is None:
             self._env = make_env(seed, batch_size, env_ctor=env_ctor)
-            return
-        choose_drivers()
-        with opengl_errors_are_config_errors():
-            self._env = make_env(seed, batch_size, "rgb_array", env_ctor)
-            # Otherwise a wrong render mode would end the run at its first evaluation, after hours perhaps.
-            self._check_renders()
+        else:
+            choose_drivers()
+            with opengl_errors_are_config_errors():
+                self._env = make_env(seed, batch_size, "rgb_array", env_ctor)
+                # Otherwise a wrong render mode would end the run at its first evaluation, hours later.
+                self._check_renders()
+        self.num_games = self._env.batch_size // len(find_agents(self._env))
 
     def evaluate(self, path, note_step):
         """Evaluates the checkpoint at `path`. Returns the `Result`.
@@ -107,7 +99,11 @@ class Session:
 
     def _evaluate(self, note_step):
         # The same seed for each evaluation, so that their differences come from the weights.
-        if self._seed is not None:
+        if self._first_index:
+            # Also without a seed: the number of a game may decide which policies act there.
+            with contextlib.suppress(NotImplementedError):
+                self._env.seed(self._seed, self._first_index)
+        elif self._seed is not None:
             with contextlib.suppress(NotImplementedError):
                 self._env.seed(self._seed)
 
@@ -119,9 +115,9 @@ class Session:
         # With 0 frames it does nothing: the other evaluations do not pay for rendering.
         recorder = GifRecorder(self._env, self._video_frames if is_recorded else 0)
         settings = self._num_episodes, self._deterministic, should_stop, recorder
-        figures = summarize_episodes(evaluate(self._agent, self._env, *settings))
+        episodes = evaluate(self._agent, self._env, *settings)
         self._num_evaluations += 1
-        return Result(figures, recorder.make_gif())
+        return Result(episodes, recorder.make_gif())
 
     def _check_renders(self):
         try:
@@ -135,8 +131,54 @@ class Session:
             raise
 
 
-class ProcessSession:
-    """Evaluates in another process, with the methods of `Session`.
+class WorkerSession:
+    """Evaluates in other processes, each with a part of the sub-environments, with the methods of `Session`.
+
+    Args:
+        workers: list of `EvaluationProcess` or `RayEvaluator`, one for each part that `divide` has made, in
+            this order.
+        read: callable (path of a checkpoint) -> what `begin` of a worker takes.
+    """
+
+    def __init__(self, workers, read=lambda path: path):
+        self._workers, self._read = workers, read
+
+    def evaluate(self, path, note_step):
+        """Evaluates the checkpoint at `path`. Returns the `Result`. Calls `note_step` as `Session` does.
+
+        It does not do so for processes in a cluster, because Ray brings no news of a call that goes on.
+
+        Raises:
+            EnvError: for any error in a process on this machine, or if it has ended.
+            Exception: what `RayEvaluator.end` raises.
+        """
+        content = self._read(path)
+        try:
+            # All begin before the first is waited for: `begin` does not wait.
+            for worker in self._workers:
+                worker.begin(content)
+            results = [worker.end(note_step) for worker in self._workers]
+        except BaseException:
+            # The others would answer this evaluation when they are asked for the next one.
+            self.stop()
+            raise
+        # The first worker has sub-environment 0, which the video shows.
+        return Result(join_episodes([result.episodes for result in results]), results[0].video)
+
+    def stop(self):
+        """Ends the processes, also during an evaluation. Any thread may call this."""
+        for worker in self._workers:
+            worker.stop()
+
+    def close(self):
+        """Ends the processes."""
+        self.stop()  # All, before the end of the first is waited for.
+        for worker in self._workers:
+            worker.close()
+
+
+class EvaluationProcess:
+    """A process on this machine with a `Session`.
 
     Args:
         root_dir: path of the run's directory.
@@ -151,36 +193,37 @@ class ProcessSession:
             [sys.executable, "-m", "alf.core.startup", program, root_dir, json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            text=True,
             # One thread, because training needs the cores.
             env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
         )
 
-    def evaluate(self, path, note_step):
-        """Evaluates the checkpoint at `path`. Returns the `Result`. Calls `note_step` as `Session` does.
-
-        Raises:
-            EnvError: for any error in the process, or if it has ended.
-        """
-        with contextlib.suppress(BrokenPipeError):  # the process has ended; `readline` below returns ""
-            self._process.stdin.write(path + "\n")
+    def begin(self, path):
+        """Begins to evaluate the checkpoint at `path`."""
+        with contextlib.suppress(BrokenPipeError):  # the process has ended, which `end` tells
+            self._process.stdin.write(os.fsencode(path) + b"\n")
             self._process.stdin.flush()
+
+    def end(self, note_step):
+        """Waits for the evaluation that has begun. Returns the `Result`; raises EnvError if it failed.
+
+        It calls `note_step` () about once a second while the environments step.
+        """
         # Without a time-out: only the evaluator's thread waits here, and `stop` ends the process, which
         # closes the pipe, which ends the read.
-        while (line := self._process.stdout.readline()) == "\n":
-            note_step()
-        if not line:
+        try:
+            while (answer := pickle.load(self._process.stdout)) is None:
+                note_step()
+        except (EOFError, pickle.UnpicklingError):
             status = self._process.wait()
-            raise EnvError(f"the process of the evaluation has ended with status {status}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise EnvError(f"the evaluation failed: {answer['error']}")
-        return Result.from_json(answer)
+            raise EnvError(f"the process of the evaluation has ended with status {status}") from None
+        if isinstance(answer, str):
+            raise EnvError(f"the evaluation failed: {answer}")
+        return answer
 
     def stop(self):
         """Kills the process, also during an evaluation. Any thread may call this."""
-        # Not SIGTERM, which a process that hangs may not obey, and then the thread in `evaluate` would wait
-        # for its answer. Nothing is lost: the process has only read, and worker processes end when it does.
+        # Not SIGTERM, which a process that hangs may not obey, and then the thread in `end` would wait for
+        # its answer. Nothing is lost: the process has only read, and worker processes end when it does.
         self._process.kill()
 
     def close(self):
@@ -192,41 +235,59 @@ class ProcessSession:
         self._process.stdout.close()
 
 
-class ClusterSession:
-    """Evaluates in a process that Ray starts anywhere in a cluster, with the methods of `Session`.
+def divide(settings, num_workers):
+    """Divides the sub-environments of an evaluation, each with its share of the episodes, among workers.
+
+    Args:
+        settings: dict of the arguments of a `Session`.
+        num_workers: int, at most `settings["batch_size"]`.
+
+    Returns:
+        list of such dicts, one for each worker.
+    """
+    size, (share, rest) = settings["batch_size"], divmod(settings["num_episodes"], settings["batch_size"])
+    firsts = [size * i // num_workers for i in range(num_workers + 1)]
+    return [
+        {
+            **settings,
+            "batch_size": end - first,
+            # As `evaluate` does: the first `rest` sub-environments play one episode more.
+            "num_episodes": share * (end - first) + min(end, rest) - min(first, rest),
+            "video_interval": None if first else settings["video_interval"],
+            "first_index": first,
+        }
+        for first, end in itertools.pairwise(firsts)
+    ]
+
+
+def start_processes(root_dir, parts):
+    """Makes a `WorkerSession` in processes on this machine; `parts` is a result of `divide`."""
+    return WorkerSession([EvaluationProcess(root_dir, part) for part in parts])
+
+
+def start_in_cluster(evaluators, policy, parts):
+    """Makes a `WorkerSession` in processes that Ray starts anywhere in a cluster.
 
     It sends weights rather than the path of a checkpoint, because the run's files may only be on this
     machine.
 
     Args:
-        evaluator: `RayEvaluator`, not started.
+        evaluators: list of `RayEvaluator`, not started.
         policy: `Policy` like the policy that learns; its variables are changed.
-        settings: dict of the arguments of a `Session`.
+        parts: a result of `divide`, as many as there are evaluators.
     """
-
-    def __init__(self, evaluator, policy, settings):
-        self._evaluator, self._policy = evaluator, policy
-        spec = policy.time_step_spec
-        specs = spec.observation, policy.action_spec, spec.reward
-        make = functools.partial(_make_evaluate, operative_config(), specs, settings)
+    spec = policy.time_step_spec
+    specs = spec.observation, policy.action_spec, spec.reward
+    for evaluator, part in zip(evaluators, parts, strict=True):
+        make = functools.partial(_make_evaluate, operative_config(), specs, part)
         # It does not wait: Ray looks for a place, and the process imports TensorFlow, while training begins.
         evaluator.start(AfterTensorFlow(make))
 
-    def evaluate(self, path, note_step):
-        """Evaluates the checkpoint at `path`. Returns the `Result`. Raises like `RayEvaluator.evaluate`.
+    def read(path):
+        restore_policy(policy, path)
+        return get_weights(policy)
 
-        It does not call `note_step`, because Ray brings no news of a call that goes on.
-        """
-        restore_policy(self._policy, path)
-        return self._evaluator.evaluate(get_weights(self._policy))
-
-    def stop(self):
-        """Ends the process, also during an evaluation. Any thread may call this."""
-        self._evaluator.stop()
-
-    def close(self):
-        """Ends the process."""
-        self._evaluator.stop()
+    return WorkerSession(evaluators, read)
 
 
 def _make_evaluate(config, specs, settings):

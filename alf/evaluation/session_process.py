@@ -1,13 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The program of a `ProcessSession`: `python -m alf.evaluation.session_process ROOT_DIR SETTINGS`.
+"""The program of an `EvaluationProcess`: `python -m alf.evaluation.session_process ROOT_DIR SETTINGS`.
 
 SETTINGS is JSON of the arguments of a `Session`. The standard input has one path of a checkpoint in each
-line. The standard output answers with a line of JSON: a `Result`, or {"error": text}. While the environments
-step, an empty line comes before it each second. The process ends when its standard input does.
+line. The standard output answers each with a pickle: a `Result`, or the text of an error. While the
+environments step, a pickle of None comes before it each second. The process ends when its standard input
+does.
 """
 
 import json
 import os
+import pickle
 import sys
 import time
 
@@ -19,33 +21,33 @@ def main():
     """Answers requests until the standard input ends."""
     os.setpgrp()  # so that a terminal's Ctrl-C only reaches the run, which then ends this process
     # First the copy: it keeps the pipe to the run after the next line has redirected descriptor 1.
-    answers = os.fdopen(os.dup(1), "w")
+    answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that output of environments is not taken for an answer
     session = None
-    for path in sys.stdin:
+    for path in sys.stdin.buffer:
         try:
             if session is None:  # in the loop, so that an error here becomes an answer, too
                 run = SavedRun(sys.argv[1])
                 run.read_config()
                 session = Session(run.make_policy(), **json.loads(sys.argv[2]))
-            answer = session.evaluate(path.rstrip("\n"), _make_beat(answers)).to_json()
+            answer = session.evaluate(os.fsdecode(path.rstrip(b"\n")), _make_beat(answers))
         except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(answer) + "\n")
+            answer = f"{type(error).__name__}: {error}"
+        pickle.dump(answer, answers)
         answers.flush()
     if session is not None:
         session.close()
 
 
 def _make_beat(answers):
-    """Returns a callable () that writes an empty line, unless it did so less than a second ago."""
+    """Returns a callable () that writes a pickle of None, unless it did so less than a second ago."""
     written_at = float("-inf")
 
     def beat():
         nonlocal written_at
         if time.monotonic() - written_at >= 1.0:
             written_at = time.monotonic()
-            answers.write("\n")
+            pickle.dump(None, answers)
             answers.flush()
 
     return beat

@@ -73,7 +73,7 @@ class MappedEnvironment(EnvironmentWrapper):
         self._choose = check_mapping(mapping, self.agents, names)
         # One generator for each batched environment: each is stepped by a thread of its own, and with a
         # common generator the draws would depend on which thread comes first.
-        self._rng = np.random.default_rng(seed)
+        self._rng, self._first_game = np.random.default_rng(seed), 0
         self.num_games = env.batch_size // len(self.agents)
         self._numbers = np.zeros(self.num_games, np.int64)
         self._owner = np.zeros(env.batch_size, np.int32)
@@ -87,10 +87,14 @@ class MappedEnvironment(EnvironmentWrapper):
         owner = BoundedArraySpec((), np.int32, 0, len(self.policies) - 1, OWNER)
         return {OBSERVATION: self._env.observation_spec(), OWNER: owner}
 
-    def seed(self, seed: int | None) -> None:
-        """Seeds the environment, and the mapping's `Episode.rng`."""
-        self._rng = np.random.default_rng(seed)
-        return self._env.seed(seed)
+    def seed(self, seed: int | None, first_index: int = 0) -> None:
+        """Seeds the environment and the mapping's `Episode.rng`; games count from `first_index` on."""
+        # A generator of its own for each part of a batch: with a common one all would draw the same policies.
+        self._rng = np.random.default_rng([seed, first_index] if first_index and seed is not None else seed)
+        self._first_game = first_index
+        if self._is_fixed:
+            self._map_games(np.ones(self.num_games, bool))
+        return super().seed(seed, first_index)
 
     def find_idle(self) -> tuple[str, ...]:
         """Returns the names of the policies that never act, a tuple; always () for a callable `mapping`."""
@@ -130,14 +134,15 @@ class MappedEnvironment(EnvironmentWrapper):
 
     def _map(self, game):
         """Chooses the policies of a game that begins."""
-        episode = Episode(self.agents, game, int(self._numbers[game]), self._rng)
+        number = self._first_game + game
+        episode = Episode(self.agents, number, int(self._numbers[game]), self._rng)
         self._numbers[game] += 1
         try:
             names = self._choose(episode)
         except Exception as error:
             place = traceback.extract_tb(error.__traceback__)[-1]
             raise EnvError(
-                f"Policies.mapping raised {error!r} for game {game}, episode {episode.number} "
+                f"Policies.mapping raised {error!r} for game {number}, episode {episode.number} "
                 f"({place.filename}, line {place.lineno})"
             ) from error
         if not isinstance(names, (list, tuple)) or len(names) != len(self.agents):

@@ -34,7 +34,9 @@ def find_helpers():
     # By the bindings, and not by an `Evaluator` that is made for it, which would connect to Ray and start a
     # cluster.
     if trainer.get("evaluator_ctor") is not None and _resolve(evaluator, "place", "thread") == "cluster":
-        helpers.update(_list_occupied(_read(_find_referred(evaluator, "cluster_ctor", "RayEvaluator"))))
+        worker = _list_occupied(_read(_find_referred(evaluator, "cluster_ctor", "RayEvaluator")))
+        count = _resolve(evaluator, "num_workers", 1)
+        helpers.update({name: count * number for name, number in worker.items()})
     return dict(helpers)
 
 

@@ -10,13 +10,16 @@ import psutil
 import pytest
 
 from alf.config.registry import own_config
-from alf.errors import EnvError
+from alf.environments import load
+from alf.errors import ConfigError, EnvError
+from alf.training import Evaluator
 from tests.builders import find_evaluator
-from tests.evaluation.evaluator_test import check_scope, make_configured
+from tests.evaluation.evaluator_test import check_scope, make_configured, wait_until
 
 
-def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd):
-    check_scope(tmp_path, "process")
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd, num_workers):
+    check_scope(tmp_path, "process", num_workers)
     assert "absl::InitializeLog" not in capfd.readouterr().err
 
 
@@ -28,7 +31,7 @@ def test_a_process_that_dies_ends_the_run(tmp_path, is_dead_before):
         start = evaluator.start
 
         def start_and_kill(path, env_steps):
-            process = evaluator._session._process
+            process = evaluator._session._workers[0]._process
             if is_dead_before:  # it cannot read the path, which remains in the pipe's buffer
                 process.kill()
                 process.wait()
@@ -69,3 +72,47 @@ def test_an_error_in_the_process_is_told(tmp_path):
         (tmp_path / "run.json").write_text("{}")
         with pytest.raises(EnvError, match=r"the evaluation failed: ConfigError: .*run\.json cannot be read"):
             trainer.train()
+
+
+def test_several_processes_give_the_figures_of_a_thread_and_close_in_time(tmp_path, caplog):
+    with own_config():
+        trainer = make_configured(tmp_path, "process", target=7.0)
+        trainer.train()
+        (path,) = (tmp_path / "checkpoints" / "best").glob("*.index")
+        path, policy, figures = str(path.with_suffix("")), trainer.learner.policy, {}
+        for place, num_workers in (("thread", 1), ("process", 3)):
+            settings = dict(num_episodes=8, batch_size=4, seed=5, place=place, num_workers=num_workers)
+            evaluator = Evaluator(interval_steps=1, **settings)
+            evaluator.open(policy)
+            before = {child.pid for child in psutil.Process().children()}
+            evaluator.run(str(tmp_path), 0)
+            pids = {child.pid for child in psutil.Process().children()} - before
+            assert len(pids) == (0 if place == "thread" else 3)
+            for _ in range(2):
+                evaluator.start(path, 0)
+                figures[place] = evaluator.poll(300.0).figures
+            if place == "process":
+                # Stopped processes do not end by SIGTERM, so each of them is killed.
+                for pid in pids:
+                    os.kill(pid, signal.SIGSTOP)
+                wait_until(lambda: all(psutil.Process(p).status() == "stopped" for p in pids))  # noqa: B023
+            began = time.monotonic()
+            evaluator.close()
+            assert time.monotonic() - began < 5.0
+            assert not any(map(psutil.pid_exists, pids))
+    assert figures["process"] == figures["thread"] and figures["thread"]["length"]["max"] == 7
+    assert "did not close" not in caplog.text
+
+
+def test_workers_need_environments_that_can_be_divided(tmp_path):
+    def make_env(seed):
+        return load("CartPole-v1", batch_size=2, seed=seed)
+
+    with own_config():
+        trainer = make_configured(tmp_path, "thread")
+        with gin.unlock_config():
+            gin.bind_parameter("Experiment.env_ctor", make_env)
+        evaluator = Evaluator(interval_steps=1, place="process", num_workers=2)
+        with pytest.raises(ConfigError, match="Experiment.env_ctor needs an argument batch_size"):
+            evaluator.open(trainer.learner.policy)
+        trainer.close()

@@ -144,6 +144,12 @@ WRONG_SETTINGS = [
     ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
     ({"interval_steps": 1, "place": "process", "env_ctor": int}, "with the place 'process' env"),
     ({"interval_steps": 1, "place": "cluster", "env_ctor": int}, "with the place 'cluster' env"),
+    ({"interval_steps": 1, "num_workers": 2}, "Evaluator.num_workers is 2: set place to 'process' or"),
+    (
+        {"interval_steps": 1, "num_workers": 3, "batch_size": 2, "place": "process"},
+        "num_episodes have work for 2",
+    ),
+    ({"interval_steps": 1, "num_workers": 3, "num_episodes": 2, "place": "process"}, "have work for 2"),
 ]
 
 
@@ -423,15 +429,16 @@ alf.Learner.optimizer = @Adam()
 Evaluator.interval_steps = 20
 Evaluator.num_episodes = 3
 Evaluator.place = "{place}"
+Evaluator.num_workers = {num_workers}
 Trainer.evaluator_ctor = @Evaluator
 StopCriteria.target_eval_return = {target}
 StopCriteria.max_seconds = 300
 """
 
 
-def make_configured(root_dir, place, target=7.0):
+def make_configured(root_dir, place, target=7.0, num_workers=1):
     """A trainer of `CONFIG`, in the present configuration. It learns nothing, and waits for evaluations."""
-    gin.parse_config(CONFIG.format(place=place, target=target))
+    gin.parse_config(CONFIG.format(place=place, target=target, num_workers=num_workers))
     driver = Experiment().make_driver()
     driver.learner._training = small_runs.IdleTraining(driver.learner.replayer)
     trainer = build_trainer(str(root_dir), driver)
@@ -440,10 +447,10 @@ def make_configured(root_dir, place, target=7.0):
     return trainer
 
 
-def check_scope(root_dir, place):
+def check_scope(root_dir, place, num_workers=1):
     """Episodes of at most 7 steps: only the evaluation's environments have that limit."""
     with own_config():
-        trainer = make_configured(root_dir, place)
+        trainer = make_configured(root_dir, place, num_workers=num_workers)
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         finished, reason = trainer.train()
     assert finished and reason == "target_eval_return=7.0 reached: 7"

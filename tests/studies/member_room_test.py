@@ -130,9 +130,10 @@ def test_where_there_is_no_room(total, settings, helpers, message):
                 "place = 'cluster'",
                 "Evaluator.cluster_ctor = @far/RayEvaluator",
                 "far/RayEvaluator.resources = {'big': 0.5}",
+                "often/Evaluator.num_workers = 3",
                 "Experiment.num_collectors = 1",
             ],
-            {"CPU": 2, "GPU": 0, "big": 0.5},
+            {"CPU": 4, "GPU": 0, "big": 1.5},
         ),
     ],
     ids=[

@@ -4,7 +4,6 @@
 import errno
 import functools
 import io
-import json
 import math
 
 import gin
@@ -17,7 +16,7 @@ from tensorboard.plugins.hparams import metadata as hparams_metadata
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
-from alf.evaluation.session import Result, Session
+from alf.evaluation.session import Session
 from alf.evaluation.video import GifRecorder
 from alf.learner import Learner, ReplayTraining
 from alf.runs.progress_file import read_rows
@@ -333,7 +332,7 @@ ActorCriticNetwork.fc_layer_params = (8,)
 """
 
 
-def test_a_video_of_a_game_and_its_way_from_another_process():
+def test_a_video_of_a_game():
     """tensorboard_test has the process itself."""
     gin.parse_config(CONFIG)
     experiment = Experiment()
@@ -346,7 +345,6 @@ def test_a_video_of_a_game_and_its_way_from_another_process():
     result = session.evaluate_weights(get_weights(policy))
     session.close()
     check_cartpole(*result.video)
-    assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
 def check_cartpole(width, height, content):
