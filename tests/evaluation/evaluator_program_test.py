@@ -55,7 +55,7 @@ def test_a_finished_run_does_not_wait_for_a_process_that_hangs(tmp_path, monkeyp
             while evaluator._is_busy and evaluator._stepped_at is None:
                 time.sleep(0.01)
             if evaluator._is_busy and not hung:
-                hung.append(evaluator._session._process.pid)
+                hung.append(evaluator._session._workers[0]._process.pid)
                 os.kill(hung[0], signal.SIGSTOP)
                 hung.append(time.monotonic())
             return poll(timeout)
