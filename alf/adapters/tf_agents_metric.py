@@ -101,7 +101,7 @@ class TFAgentsMetric(TrajectoryObserver):
     """A `Metric` for ALF's drivers that calls a metric of TF-Agents with a `Trajectory` of [N] for each step.
 
     A checkpoint holds the variables of a `TFStepMetric`, the values of a `StreamingMetric`, or the single
-    numbers in the `_np_state` of another metric.
+    numbers in the `_np_state` of another metric, but nothing of unfinished episodes.
 
     Args:
         metric: `PyStepMetric`, or `TFStepMetric` whose `batch_size`, if it has one, is N. Its attribute
@@ -116,17 +116,18 @@ class TFAgentsMetric(TrajectoryObserver):
         self._metric = metric
         self._is_tf = isinstance(metric, tf_metric.TFStepMetric)
         for x in metric.variables if self._is_tf else ():
-            if x.shape.rank == 1 and x.shape[0] != num_rows and "Accumulator" in x.name:
+            if _is_of_unfinished_episodes(x) and x.shape.rank == 1 and x.shape[0] != num_rows:
                 raise ConfigError(
                     f"metrics: batch_size of {metric.name} is {x.shape[0]}: it must be {num_rows}, the "
                     "sub-environments of all environments"
                 )
 
     def _list_variables(self):
-        """Lists all variables of a `TFStepMetric`, those of its queue of values last."""
+        """Lists the variables of a `TFStepMetric` for checkpoints, those of its queue of values last."""
         values = getattr(self._metric, "_buffer", None)  # no `tf.Module`
+        # A run that goes on begins new episodes: a part of an old one would be added to each of them.
         return [
-            *self._metric.variables,
+            *(x for x in self._metric.variables if not _is_of_unfinished_episodes(x)),
             *([] if values is None else [*values._buffer.variables(), values._head]),
         ]
 
@@ -154,8 +155,7 @@ class TFAgentsMetric(TrajectoryObserver):
     def set_state(self, state: Any) -> None:
         if self._is_tf:
             for variable, value in zip(self._list_variables(), state, strict=True):
-                if np.shape(value) == tuple(variable.shape):  # Else the run goes on with other environments.
-                    variable.assign(value)
+                variable.assign(value)
             return
         if isinstance(state, list):
             self._metric.data.clear()
@@ -163,3 +163,8 @@ class TFAgentsMetric(TrajectoryObserver):
             return
         for name, value in state.items():
             setattr(self._metric._np_state, name, np.asarray(value)[()])
+
+
+def _is_of_unfinished_episodes(variable):
+    """Returns whether a variable of a metric has a number for each row, the sum of its episode so far."""
+    return "Accumulator" in variable.name  # the name in all metrics of TF-Agents

@@ -104,6 +104,21 @@ def test_the_state_of_metrics_survives_a_checkpoint():
     assert [m.result() for m in other.get_metrics()[-5:]] == [m.result() for m in driver.get_metrics()[-5:]]
 
 
+def test_a_run_that_goes_on_begins_new_episodes():
+    make = lambda: [tf_metrics.AverageEpisodeLengthMetric(batch_size=1, buffer_size=50)]  # noqa: E731
+    driver, _ = collect([CountingTFEnvironment(1, 6)], metrics=make(), count=4)
+    learner = RecordingLearner(FrozenPolicy(CountingEnvironment(1)))
+    other = build_driver(
+        SyncOffPolicyDriver, [CountingTFEnvironment(1, 6)], learner, unroll_length=5, metrics=make()
+    )
+    other.set_state(driver.get_state())
+    other.start()
+    other.collect()
+    other.collect()
+    other.stop()
+    assert other.get_metrics()[-1].result() == 6
+
+
 def test_another_batch_size_is_refused():
     with pytest.raises(ConfigError, match="batch_size of AverageReturn is 1: it must be 3"):
         collect([CountingTFEnvironment(3)], metrics=[tf_metrics.AverageReturnMetric()])
