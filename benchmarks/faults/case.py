@@ -11,15 +11,19 @@ from collections.abc import Callable
 from benchmarks.faults.training import HungError, Server, Training, find_checkpoints, number_of
 
 COMMON = """
-import benchmarks.faults.envs
+import benchmarks.faults.batched
 Experiment.seed = 0
 Experiment.unroll_length = 4
-alf.environments.load.name = "Faulty-v0"
-alf.environments.load.batch_size = 2
 Checkpoints.interval = 0.3
 StopCriteria.max_seconds = 10
 Adam.learning_rate = 1e-3
 """
+_LOAD = """
+alf.environments.load.name = "Faulty-v0"
+alf.environments.load.batch_size = 2
+alf.environments.load.num_workers = 0
+"""
+_BATCHED = "Experiment.env_ctor = @RefillingEnvironment"
 _OFF_POLICY = """
 Experiment.num_envs = 1
 Experiment.data_transformers = (@ObservationNormalizer, @RewardClipping)
@@ -31,15 +35,15 @@ ReplayTraining.replay_ratio = 0.25
 Checkpoints.replay_buffer = True
 """
 CONFIGS = {
-    "impala": """
+    "impala": _LOAD
+    + """
 Experiment.num_envs = 2
-alf.environments.load.num_workers = 0
 ActorCriticNetwork.fc_layer_params = (8,)
 alf.Learner.optimizer = @Adam()
 """,
-    "dqn": _OFF_POLICY
+    "dqn": _LOAD
+    + _OFF_POLICY
     + """
-alf.environments.load.num_workers = 0
 Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
 Experiment.algorithm_ctor = @DqnAlgorithm
 alf.EpsilonGreedyPolicy.epsilon = 0.1
@@ -47,9 +51,9 @@ ReplayTraining.mini_batch_length = 2
 QValueNetwork.fc_layer_params = (8,)
 alf.Learner.optimizer = @Adam()
 """,
-    "sac": _OFF_POLICY
+    "sac": _LOAD
+    + _OFF_POLICY
     + """
-alf.environments.load.num_workers = 0
 alf.environments.load.continuous = True
 Experiment.policy_ctor = @SacPolicy
 Experiment.algorithm_ctor = @SacAlgorithm
@@ -59,6 +63,8 @@ alf.Learner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
 """,
 }
 CONFIGS["workers"] = CONFIGS["impala"].replace("num_workers = 0", "num_workers = 2")
+CONFIGS["batched"] = CONFIGS["impala"].replace(_LOAD, _BATCHED)
+CONFIGS["batched_dqn"] = CONFIGS["dqn"].replace(_LOAD, _BATCHED)
 # Environments that take their time, so that a worker's trial run is no faster than a message to it.
 SLOW_STEPS = "alf.environments.load.step_seconds = 0.002"
 

@@ -1,9 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Damaged checkpoints, numbers that are not finite, files that cannot be written."""
 
+import json
 import pathlib
 import shutil
 import signal
+import time
+import zlib
+
+import numpy as np
+import tensorflow as tf
 
 from benchmarks.faults.case import Cases, Expected, train_with_fault
 from benchmarks.faults.training import are_weights_sane, find_checkpoints, number_of
@@ -69,6 +75,56 @@ def _damage_newest(lab, find, damage):
     outcome = expected.check(training)
     restored = training.find_restored()
     outcome.expect(restored == before, f"continues from {restored} instead of {before}")
+    return outcome
+
+
+@_CASES.add("complete_lost", "all `ckpt-N.complete` files are lost: somebody has copied only TensorFlow's")
+def _lose_complete(lab):
+    _make_run(lab)
+    folder = lab.root_dir / "checkpoints"
+    for path in folder.glob("*.complete"):
+        path.unlink()
+    before = sorted(folder.iterdir())
+    training = lab.run("impala", ["StopCriteria.num_iterations = 9"])
+    outcome = Expected(2, r"ckpt-\d+\.complete is missing").check(training)
+    outcome.expect(sorted(folder.iterdir()) == before, "files have changed")
+    return outcome
+
+
+@_CASES.add("weights_nan", "the newest checkpoint is whole, but a weight in it is NaN")
+def _write_nan(lab):
+    newest = _make_run(lab)[-1]
+    reader = tf.train.load_checkpoint(newest)
+    tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    name = next(name for name in tensors if "kernel" in name and "optimizer" not in name)
+    tensors[name] = np.full_like(tensors[name], np.nan)
+    tf.raw_ops.SaveV2(
+        prefix=newest,
+        tensor_names=list(tensors),
+        shape_and_slices=[""] * len(tensors),
+        tensors=list(tensors.values()),
+    )
+    complete = pathlib.Path(newest + ".complete")
+    content = json.loads(complete.read_text())
+    content["crc32"] = {file: zlib.crc32((complete.parent / file).read_bytes()) for file in content["crc32"]}
+    complete.write_text(json.dumps(content))
+    training = lab.run("impala", [f"StopCriteria.num_iterations = {number_of(newest) + 3}"])
+    return Expected(2, "not finite").check(training)
+
+
+@_CASES.add("root_dir_renamed", "somebody renames the root_dir of a run that trains")
+def _rename_root_dir(lab):
+    training = lab.train_until_saved("impala", ["StopCriteria.max_seconds = 30"])
+    moved = lab.root_dir.with_name("moved")
+    lab.root_dir.rename(moved)
+    renamed = time.time()
+    training.wait_for_end()
+    outcome = Expected(1, "no checkpoint was saved").check(training, renamed)
+    outcome.steps_lost = None  # the checkpoints are elsewhere
+    outcome.expect(not (lab.root_dir / "checkpoints").exists(), "checkpoints were written in a new root_dir")
+    shutil.rmtree(lab.root_dir, ignore_errors=True)
+    moved.rename(lab.root_dir)
+    lab.continue_run(outcome)
     return outcome
 
 

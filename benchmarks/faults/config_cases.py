@@ -34,6 +34,18 @@ def _read_bad_operative_config(lab):
     return Expected(2, r"operative_config\.gin", saved=False).check(lab.run(warm=True))
 
 
+@_CONFIG.add(
+    "operative_config_lost", "`operative_config.gin` is lost, and the run goes on with other settings"
+)
+def _lose_operative_config(lab):
+    lab.run("impala", ["StopCriteria.num_iterations = 6"])
+    (lab.root_dir / "operative_config.gin").unlink()
+    training = lab.run("impala", ["StopCriteria.num_iterations = 9", "Experiment.unroll_length = 5"])
+    outcome = Expected(0, r"operative_config\.gin is missing", saved=True).check(training)
+    outcome.expect(training.find_restored(), "it does not continue")
+    return outcome
+
+
 def _header(**changes):
     return {"format": "ALF replay buffer", "version": 1, "unroll_length": 4, "num_envs": 1, **changes}
 
@@ -151,6 +163,29 @@ def _stall(lab):
     outcome = expected.check(training)
     outcome.expect(training.find_line(r'File ".*", line \d+'), "no stacks were printed")
     lab.continue_run(outcome, "impala", _TIMEOUT)
+    return outcome
+
+
+@_STALLS.add("stopped", "all processes are stopped for longer than stall_timeout, then go on", "impala")
+@_STALLS.add("stopped_workers", "the same with workers, and for longer than step_timeout", "workers")
+def _stop_processes(lab, config):
+    params = [*_TIMEOUT, "StopCriteria.max_seconds = 15"]
+    params += ["WorkerSettings.step_timeout = 3.0"] * (config == "workers")
+    training = lab.train_until_saved(config, params)
+    processes = training.processes()
+    for process in processes:
+        process.suspend()
+    time.sleep(7.0)
+    steps = training.num_env_steps()
+    for process in processes:
+        process.resume()
+    training.wait_until(lambda: training.num_env_steps() > steps + 100 or training.ended, 10, "more steps")
+    training.wait_for_end()
+    outcome = Expected(0, saved=True, lost=500).check(training)
+    outcome.expect(training.num_env_steps() > steps + 100, "no environment has stepped again")
+    restarted = training.find_line("worker process .*restart")
+    outcome.expect(not restarted, f"a worker was restarted: {restarted}")
+    outcome.seconds = None
     return outcome
 
 

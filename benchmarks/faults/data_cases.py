@@ -1,7 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Environments that return what their spaces do not say, and spaces that ALF does not support."""
 
+import numpy as np
+
 from benchmarks.faults.case import Cases, Expected, train_with_fault
+from benchmarks.faults.envs import EPISODE_STEPS
 
 _DATA = Cases("data")
 _SPACES = Cases("spaces")
@@ -34,6 +37,37 @@ def _add_data_cases():
             fault = {"kind": kind, "where": "reset", "at": 3}
             title = f"a later reset returns {_STEP_FAULTS[kind]}, {where}"
             _DATA.add(f"{kind}_reset_{place}", title, fault, _REFUSED, config)(train_with_fault)
+
+
+def _add_batched_cases():
+    expected = Expected(1, r"^error: .*env.*discount", within=5.0, saved=True, continues=True)
+    fault = {"kind": "nan_discount", "where": "step"}
+    for config, name in (("batched", "impala"), ("batched_dqn", "dqn")):
+        title = f"NaN as discount of a batched environment, {name.upper()}"
+        _DATA.add(f"nan_discount_{name}", title, fault, expected, config, first_saved=True)(train_with_fault)
+    expected = Expected(1, r"^error: .*env.*action.*not finite", within=5.0, saved=True, continues=True)
+    fault = {"kind": "nan_action", "where": "behavior"}
+    params = ["Experiment.behavior_ctor = @make_behavior"]
+    add = _DATA.add(
+        "nan_action", "NaN in the action of a behavior", fault, expected, "sac", params, first_saved=True
+    )
+    add(train_with_fault)
+
+
+_add_batched_cases()
+
+
+@_DATA.add("refilled_array", "a batched environment fills the same array with each observation")
+def _refill(lab):
+    outcome = Expected(0, saved=True).check(lab.run("batched_dqn", ["StopCriteria.num_iterations = 60"]))
+    with np.load(lab.root_dir / "checkpoints" / "replay_buffer.npz") as file:
+        numbers = np.rint(EPISODE_STEPS * file["observation"][..., 2])
+        rows = numbers[file["begin"][0] : file["end"][0]]
+    expected = np.where(rows[:-1] == EPISODE_STEPS, 0, rows[:-1] + 1)
+    outcome.details["rows"] = len(rows)
+    wrong = int(np.sum(rows[1:] != expected))
+    outcome.expect(not wrong, f"{wrong} of {rows.size} observations are those of other steps")
+    return outcome
 
 
 _SPACE_TITLES = {

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Ends of a run: signals, environments that hang or exit, two runs in one directory."""
 
+import json
 import random
 import signal
 import time
@@ -26,8 +27,7 @@ def _send_at_random(lab):
         sent = training.send(signum, to_all=signum != signal.SIGTERM)
         training.wait_for_end()
         outcome = observe(training, injected=sent)
-        # Before Python handles signals, one ends the process, which a shell shows as 128 + its number.
-        status = 128 - training.status if training.status < 0 else training.status
+        status = _shell_status(training)
         name = f"{signal.Signals(signum).name} after {delay:.1f} s"
         total.expect(status == SIGNAL_STATUS[signum], f"{name}: status {status}")
         trained = training.num_env_steps() > 1000
@@ -37,6 +37,11 @@ def _send_at_random(lab):
         total.seconds = max(total.seconds, outcome.seconds)
         total.steps_lost = max(total.steps_lost, outcome.steps_lost if trained else 0)
     return total
+
+
+def _shell_status(training):
+    """The exit status as a shell shows it: 128 plus the number of a signal that has ended the process."""
+    return 128 - training.status if training.status < 0 else training.status
 
 
 @_CASES.add("sigterm_while_hanging", "SIGTERM while an environment hangs", "impala")
@@ -55,6 +60,22 @@ def _signal_while_hanging(lab, config):
     outcome.details["saved_after"] = round(saved - sent, 2)
     outcome.expect(0 <= saved - sent < 2.0, f"saved {saved - sent:.1f} s after the signal")
     lab.continue_run(outcome, config)
+    return outcome
+
+
+@_CASES.add("ctrl_c_twice", "Ctrl-C twice within 0.3 s")
+def _interrupt_twice(lab):
+    training = lab.train_until_saved("impala", ["StopCriteria.max_seconds = 60"])
+    sent = training.send(signal.SIGINT, to_all=True)
+    time.sleep(0.1)
+    training.send(signal.SIGINT, to_all=True)
+    training.wait_for_end()
+    outcome = Expected(None, lost=200, saved=True, within=10.0).check(training, sent)
+    # Where everything is done within 0.1 s, the second one ends the process.
+    outcome.expect(_shell_status(training) == 130, f"status {training.status}")
+    done = json.loads((lab.root_dir / "done.json").read_text())["status"]
+    outcome.expect(done == "INTERRUPTED", f"done.json says {done}")
+    lab.continue_run(outcome)
     return outcome
 
 
@@ -93,6 +114,36 @@ def _fail_in_close(lab, kind, config):
     closed, expected = len(training.events("close")), 3 if kind == "hang" else 4
     outcome.expect(closed == expected, f"{closed} of 4 environments were closed, not {expected}")
     return outcome
+
+
+@_CASES.add("forked_helper", "an environment has forked a helper, and the run is finished", "impala")
+@_CASES.add("forked_helper_worker", "the same in a worker", "workers")
+def _fork_helper(lab, config):
+    fault = {"kind": "fork_helper", "where": "make", "times": None}
+    training = lab.run(config, ["StopCriteria.num_iterations = 20"], fault=fault)
+    outcome = Expected(0, saved=True, within=5.0).check(training, _find_last_iteration(training))
+    outcome.expect(training.events("started"), "no helper was started")
+    return outcome
+
+
+@_CASES.add("evaluation_hangs", "an environment of the evaluation hangs, and the run is finished")
+def _hang_in_evaluation(lab):
+    params = ["Trainer.evaluator_ctor = @Evaluator", "Evaluator.interval_seconds = 0.5"]
+    params += ["alf.environments.load.is_faulty = False", "eval/alf.environments.load.is_faulty = True"]
+    fault = {"kind": "hang", "where": "step"}
+    training = lab.run("impala", [*params, "StopCriteria.max_seconds = 3"], fault=fault)
+    outcome = Expected(0, "evaluation did not close within", saved=True).check(training)
+    outcome.expect(training.events("fault"), "the fault did not happen")
+    outcome.seconds = round(training.ended - _find_last_iteration(training), 2)
+    # 5 s for the evaluation, and some for the end of the process.
+    outcome.expect(outcome.seconds < 8.0, f"the run ended {outcome.seconds} s after its last iteration")
+    return outcome
+
+
+def _find_last_iteration(training):
+    """When the log told of the last train iteration; a run says so before it ends its parts."""
+    line = training.find_line("since the first train step")
+    return line[0] if line else training.started
 
 
 @_CASES.add("two_runs", "a second run in the same root_dir, and a third after kill -9 of the first")

@@ -17,6 +17,7 @@ its own that survives kill -9, and appends its events to the file `events`, a li
 import itertools
 import json
 import mmap
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -30,7 +31,7 @@ import numpy as np
 from gymnasium import spaces
 
 _BOX = spaces.Box(-1.0, 1.0, (3,), np.float32)
-_EPISODE_STEPS = 20
+EPISODE_STEPS = 20
 _numbers = itertools.count()
 
 
@@ -52,6 +53,13 @@ def _start_process():
     record("started", child=process.pid)
 
 
+def _fork_helper():
+    """Starts a process by fork, as simulators do. It has all file descriptors of this one."""
+    helper = multiprocessing.get_context("fork").Process(target=_hang, daemon=True)
+    helper.start()
+    record("started", child=helper.pid)
+
+
 # What an environment does in a call.
 ACTS = {
     "sys_exit": lambda: sys.exit(0),
@@ -63,6 +71,7 @@ ACTS = {
     "key_error": _raise_key_error,
     "stop_iteration": _raise_stop_iteration,
     "start_process": _start_process,
+    "fork_helper": _fork_helper,
 }
 
 # What an environment returns in place of (observation, reward, terminated, truncated, info).
@@ -78,6 +87,7 @@ STEPS = {
     "fractions": lambda step: (np.full(3, 0.7), *step[1:]),
     "text_terminated": lambda step: (*step[:2], "no", *step[3:]),
     "four_tuple": lambda step: step[:4],
+    "nan_discount": lambda step: (*step[:4], {"discount": np.nan}),  # which only `batched` reads
 }
 
 # Spaces that ALF has no spec for.
@@ -99,6 +109,11 @@ def record(event, **values):
         file.write(line.encode())
 
 
+def is_now():
+    """Whether the file for which a fault with `when` waits is there."""
+    return (_folder() / "now").exists()
+
+
 def _folder():
     return pathlib.Path(os.environ["ALF_FAULT_FOLDER"])
 
@@ -110,12 +125,14 @@ class Faulty(gymnasium.Env):
         continuous: bool, whether the action is continuous.
         dtype: str, of the observations.
         step_seconds: float, how long each step sleeps.
+        is_faulty: bool, whether it does what the variable says.
     """
 
-    def __init__(self, continuous=False, dtype="float32", step_seconds=0.0):
+    def __init__(self, continuous=False, dtype="float32", step_seconds=0.0, is_faulty=True):
         self.observation_space = _BOX if dtype == "float32" else spaces.Box(0, 255, (3,), dtype)
         self.action_space = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(2)
-        self._fault = {"where": None, "at": 1, **json.loads(os.environ.get("ALF_FAULT", "{}"))}
+        fault = json.loads(os.environ.get("ALF_FAULT", "{}")) if is_faulty else {}
+        self._fault = {"where": None, "at": 1, **fault}
         if self._fault.get("kind") in SPACES:
             self._replace_space()
         self._step_seconds = step_seconds
@@ -139,7 +156,7 @@ class Faulty(gymnasium.Env):
         (num_steps,) = struct.unpack("q", self._num_steps)
         self._num_steps[:] = struct.pack("q", num_steps + 1)
         reward = float(np.max(np.abs(action - self._step_in_episode % 2)) < 0.5)
-        truncated = self._step_in_episode == _EPISODE_STEPS
+        truncated = self._step_in_episode == EPISODE_STEPS
         return self._act("step", (self._observe(), reward, False, truncated, {}))
 
     def close(self):
@@ -150,7 +167,7 @@ class Faulty(gymnasium.Env):
 
     def _observe(self):
         parity = 1 - self._step_in_episode % 2
-        observation = np.array([parity, 1 - parity, self._step_in_episode / _EPISODE_STEPS])
+        observation = np.array([parity, 1 - parity, self._step_in_episode / EPISODE_STEPS])
         return observation.astype(self.observation_space.dtype or np.float32)
 
     def _act(self, where, step=None):
@@ -159,7 +176,7 @@ class Faulty(gymnasium.Env):
         if where != fault["where"]:
             return step
         self._calls += 1
-        if self._calls < fault["at"] or (fault.get("when") and not (_folder() / "now").exists()):
+        if self._calls < fault["at"] or (fault.get("when") and not is_now()):
             return step
         if not _claim(fault.get("times", 1)):
             return step
