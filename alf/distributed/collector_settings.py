@@ -17,6 +17,9 @@ class CollectorSettings:
         num_cpus, num_gpus: numbers, at least 0, that each collector occupies in the cluster.
         resources: dict of numbers by the cluster's own names that each collector occupies; or None.
         placement: "SPREAD" over the nodes of the cluster, or "DEFAULT", which fills one after another.
+        all_or_nothing: whether the resources of all collectors are reserved before the first one starts
+            (Ray's placement group). The run ends with a ConfigError if they do not become free within
+            `start_timeout`. False: it begins with the collectors that have room.
         learner_num_cpus, learner_num_gpus: numbers of CPUs and GPUs of the learner's node that collectors do
             not get, because the learner's process uses them (`Reservation`).
         max_restarts, restart_period: a collector that dies is replaced. The run ends after more than
@@ -31,6 +34,7 @@ class CollectorSettings:
     num_gpus: Resource = 0
     resources: Resources = None
     placement: Placement = "SPREAD"
+    all_or_nothing: bool = False
     learner_num_cpus: Resource = 0
     learner_num_gpus: Resource = 0
     max_restarts: NonNegativeInt = 10

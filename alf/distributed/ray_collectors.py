@@ -2,6 +2,7 @@
 """RayCollectors: collectors as Ray actors, anywhere in a cluster."""
 
 import collections
+import contextlib
 import functools
 import itertools
 import sys
@@ -20,7 +21,7 @@ from alf.distributed.cluster import RayWatch, connect
 from alf.distributed.collector_actor import CollectorActor
 from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_process import actor_options, first_line, is_ready, raised
-from alf.distributed.reservation import Reservation
+from alf.distributed.reservation import Group, Reservation, check_room
 from alf.distributed.transfers import LostError, Request, Transfers
 from alf.drivers.collector import Collector
 from alf.drivers.collector_thread import Collectors
@@ -54,7 +55,7 @@ class RayCollectors(Collectors):
         settings: `CollectorSettings`; None takes the defaults.
 
     Raises:
-        ConfigError: if a setting is wrong, Ray is not installed, or no cluster answers.
+        ConfigError: if a setting is wrong, Ray is not installed, or no cluster answers, or it has no room.
     """
 
     def __init__(
@@ -90,9 +91,21 @@ class RayCollectors(Collectors):
         self._envs_of_each = num_envs
         self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
         self._ray = connect()
+        self._options = actor_options(
+            settings.num_cpus, settings.num_gpus, settings.resources, settings.placement
+        )
+        check_room(self._ray, "CollectorSettings", self._options)
+        with contextlib.ExitStack() as reserved:
+            # Before a collector starts, so that Ray starts none on what is reserved.
+            learner = Reservation(settings.learner_num_cpus, settings.learner_num_gpus)
+            reserved.callback(learner.close)
+            self._options_of = lambda index: self._options
+            if settings.all_or_nothing:
+                group = Group(self._ray, self._options, num_collectors, settings.start_timeout)
+                reserved.callback(group.close)
+                self._options_of = group.options_of
+            self._reserved = reserved.pop_all()  # `close` frees it, or an error above does
         self._watch = RayWatch(self._ray)
-        # Before a collector starts, so that Ray starts none on what is reserved.
-        self._reservation = Reservation(settings.learner_num_cpus, settings.learner_num_gpus)
         self._transfers = Transfers(self._ray, max_joined_answers, compress, settings.timeout)
         # Aggregators compress after they have joined, so collectors do not.
         self._collectors_compress = compress and max_joined_answers == 1
@@ -229,7 +242,7 @@ class RayCollectors(Collectors):
             for actor in actors:
                 self._ray.kill(actor)
             self._transfers.close()
-            self._reservation.close()
+            self._reserved.close()
         self._watch.close()
 
     def _start_actor(self, index):
@@ -237,9 +250,7 @@ class RayCollectors(Collectors):
         kwargs = dict(self._unrolls, first_env_id=first_env * self.specs.batch_size)
         arguments = index, self._counts[index], self._envs_of_each
         make = functools.partial(self._make_collector, *arguments, **kwargs)
-        own = self._settings
-        options = actor_options(own.num_cpus, own.num_gpus, own.resources, own.placement)
-        actor_class = self._ray.remote(**options)(CollectorActor)
+        actor_class = self._ray.remote(**self._options_of(index))(CollectorActor)
         # As bytes, because Ray would unpickle it, and so import TensorFlow, before the actor has hidden GPUs.
         return actor_class.remote(
             cloudpickle.dumps(make), sys.path, self._collectors_compress, self.attributes

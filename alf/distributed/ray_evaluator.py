@@ -11,6 +11,7 @@ from alf.config.settings import Role, Timeout, configurable
 from alf.distributed.cluster import connect
 from alf.distributed.evaluation_actor import EvaluationActor
 from alf.distributed.ray_process import Placement, Resource, Resources, actor_options, first_line, raised
+from alf.distributed.reservation import check_room
 from alf.errors import EnvError
 
 
@@ -28,7 +29,8 @@ class RayEvaluator:
             TensorFlow and makes its environments.
 
     Raises:
-        ConfigError: if a setting is wrong, Ray is not installed, or no cluster answers.
+        ConfigError: if a setting is wrong, Ray is not installed, no cluster answers, or no node has what
+            this asks for.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class RayEvaluator:
         self._timeout = timeout
         self._start_timeout = start_timeout
         self._ray = connect()
+        check_room(self._ray, "RayEvaluator", self._options)
         # `_started`, `_answer`: Ray's references of the answers to `start` and to the last `evaluate`
         self._actor = self._started = self._answer = None
         self._is_stopping = False

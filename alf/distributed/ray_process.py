@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Processes that Ray starts: their resources, and the start of their work. Without TensorFlow."""
 
+import math
 import os
 import sys
 from typing import Annotated, Literal
@@ -32,6 +33,27 @@ def actor_options(num_cpus, num_gpus, resources, placement):
         scheduling_strategy=placement,
         max_restarts=0,  # ALF restarts actors itself, and counts.
     )
+
+
+def list_needs(options):
+    """Returns the resources that an actor with `actor_options` occupies, a dict of numbers above 0."""
+    needs = {"CPU": options["num_cpus"], "GPU": options["num_gpus"], **(options["resources"] or {})}
+    return {name: number for name, number in needs.items() if number}
+
+
+def list_nodes(ray):
+    """Returns a dict of the resources, numbers by name, of each node of the cluster."""
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def count_fits(total, needs, lacking=0.0):
+    """Returns how many processes fit into `total`, a dict of numbers.
+
+    A name that is missing in it counts as `lacking`, where None means no limit.
+    """
+    shares = [(total.get(name, lacking), need) for name, need in needs.items() if need]
+    # The small number makes up for rounding: 0.3 / 0.1 is 2.9999999999999996.
+    return min((math.floor(x / need + 1e-6) for x, need in shares if x is not None), default=sys.maxsize)
 
 
 def hide_gpus():

@@ -10,8 +10,8 @@ import math
 
 import gin
 
+from alf.distributed.ray_process import count_fits
 from alf.errors import ConfigError
-from alf.studies.placement import count_fits
 
 
 def find_helpers():

@@ -7,14 +7,13 @@ A place, `Machine` or `Cluster`, has room for `capacity` runs at a time. `start`
 
 import contextlib
 import fcntl
-import math
 import os
 import signal
 import subprocess
 import sys
 import time
 
-from alf.distributed.ray_process import hide_gpus, is_ready
+from alf.distributed.ray_process import count_fits, hide_gpus, is_ready, list_nodes
 
 LOST = 255  # the exit status of a run whose process in a cluster cannot be reached any more
 _WAIT_SECONDS = 0.5  # of one look at a process in a cluster
@@ -221,8 +220,8 @@ class Cluster:
 
     def __init__(self, ray, needs, limits=()):
         self._ray = ray
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        room = sum(count_fits(node, needs) for node in nodes)  # A run needs all of its resources on one node.
+        # A run needs all of its resources on one node.
+        room = sum(count_fits(node, needs) for node in list_nodes(ray))
         self.capacity = min(room, count_fits(dict(limits), needs, lacking=None))
         resources = {name: x for name, x in needs.items() if x}
         options = dict(num_cpus=resources.pop("CPU", 0), num_gpus=resources.pop("GPU", 0))
@@ -242,13 +241,3 @@ class Cluster:
     def close(self):
         """Leaves the cluster, which ends processes that still run."""
         self._ray.shutdown()
-
-
-def count_fits(total, needs, lacking=0.0):
-    """Returns how many runs fit into `total`, a dict of numbers.
-
-    A name that is missing in it counts as `lacking`, where None means no limit.
-    """
-    shares = [(total.get(name, lacking), need) for name, need in needs.items() if need]
-    # The small number makes up for rounding: 0.3 / 0.1 is 2.9999999999999996.
-    return min((math.floor(x / need + 1e-6) for x, need in shares if x is not None), default=sys.maxsize)

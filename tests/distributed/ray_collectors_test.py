@@ -30,9 +30,24 @@ NUM_ANSWERS = 20
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
     """One Ray for all tests of this file: to start it takes seconds."""
-    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    settings = dict(include_dashboard=False, log_to_driver=False, logging_level="error")
+    ray.init("local", num_cpus=4, resources={"rare": 1}, **settings)
     yield
     ray.shutdown()
+
+
+@pytest.fixture
+def rare_is_occupied():
+    """Somebody else has the resource "rare"."""
+    actor = ray.remote(num_cpus=0, resources={"rare": 1})(Occupant).remote()
+    ray.get(actor.answer.remote())
+    yield
+    ray.kill(actor)
+
+
+class Occupant:
+    def answer(self):
+        return True
 
 
 @pytest.fixture(scope="module")
@@ -297,20 +312,20 @@ def test_too_many_losses_end_the_run(recorded):
         run(driver, learner, lambda: False)
 
 
-def test_a_collector_that_does_not_start_is_named(recorded):
+def test_a_collector_that_does_not_start_is_named(recorded, rare_is_occupied):
     driver, learner = make_driver(
-        Recorded(recorded), num_collectors=1, resources={"nowhere": 1}, start_timeout=2.0, max_restarts=0
+        Recorded(recorded), num_collectors=1, resources={"rare": 1}, start_timeout=2.0, max_restarts=0
     )
     with pytest.raises(EnvError, match="collector 0 of 1 has not answered for 2 s"):
         run(driver, learner, lambda: False)
 
 
-def test_a_collector_that_never_starts_ends_the_run(recorded):
+def test_a_collector_that_never_starts_ends_the_run(recorded, rare_is_occupied):
     # Fewer losses than the limit allows, and never so many within the period.
     driver, learner = make_driver(
         Recorded(recorded),
         num_collectors=1,
-        resources={"nowhere": 1},
+        resources={"rare": 1},
         start_timeout=1.0,
         restart_period=0.5,
     )

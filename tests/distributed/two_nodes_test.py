@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import types
 
 import gin
 import pytest
@@ -14,11 +15,13 @@ import tensorflow as tf
 
 from alf.config.registry import own_config
 from alf.distributed import reservation
+from alf.distributed.ray_collectors import RayCollectors
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.distributed.ray_process import actor_options
-from alf.distributed.reservation import Reservation
+from alf.distributed.reservation import Reservation, check_room
 from alf.drivers import EnvSpecs
 from alf.errors import ConfigError, EnvError
+from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Evaluator, Experiment
 from tests.builders import build_collectors, build_trainer
@@ -124,7 +127,9 @@ def test_an_evaluation_that_does_not_answer_begins_again(start, tmp_path, caplog
 
 
 def test_an_evaluator_that_ray_cannot_start_is_one_error(start):
-    evaluator = start(resources={"nowhere": 1}, start_timeout=0.5, max_restarts=1)
+    occupant = start(resources={"far": 1})
+    ask(occupant, "answer", None)
+    evaluator = start(resources={"far": 1}, start_timeout=0.5, max_restarts=1)
     message = "the process of the evaluation has not answered for 0.5 s; RayEvaluator.max_restarts=1 is"
     with pytest.raises(EnvError, match=message):
         ask(evaluator, "answer", None)
@@ -145,8 +150,9 @@ def test_an_evaluation_survives_its_node(start, cluster, tmp_path):
     cluster.remove_node(other)
 
 
-@pytest.mark.parametrize("resources", [None, {"nowhere": 1}])
+@pytest.mark.parametrize("resources", [None, {"far": 1}])
 def test_stop_ends_an_evaluation_that_does_not_answer(start, tmp_path, resources):
+    ask(start(resources=resources), "answer", None)  # with `resources` it occupies all that the other needs
     evaluator, path, errors = start(resources=resources), tmp_path / "hangs", []
 
     def evaluate():
@@ -266,7 +272,7 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
 
 def make_collectors(**kwargs):
     specs = EnvSpecs([CountingEnvironment(1)])
-    settings = dict(num_collectors=2, num_envs=1, num_cpus=1, **kwargs)
+    settings = {"num_collectors": 2, "num_envs": 1, "num_cpus": 1, **kwargs}
     return build_collectors(make_teller, specs, **settings)
 
 
@@ -289,6 +295,68 @@ def test_collectors_stay_away_from_what_is_reserved_for_the_learner():
     finally:
         collectors.close()
     wait_until_free()
+
+
+def test_all_collectors_start_or_none(monkeypatch):
+    """They wait for room for all of them, and take none of it before."""
+    started = []
+    monkeypatch.setattr(RayCollectors, "_start_actor", lambda *args: started.append(args))
+    occupant = Reservation(CPUS, 0)
+    settings = dict(all_or_nothing=True, num_cpus=1.5, start_timeout=2.0)
+    message = r"all_or_nothing: there is no room for 2 collectors of CPU: 1.5 after 2 s: others occupy it"
+    with pytest.raises(ConfigError, match=message):
+        make_collectors(**settings)
+    assert not started and ray.available_resources()["CPU"] == FAR_CPUS
+    timer = threading.Timer(2.0, occupant.close)
+    timer.start()
+    collectors = make_collectors(**{**settings, "start_timeout": SECONDS})
+    monkeypatch.undo()
+    # Reserved for both, though none has started.
+    assert ray.available_resources()["CPU"] == CPUS + FAR_CPUS - 3 and occupant._actor is None
+    assert len(find_nodes(collectors)) == 2
+    collectors.close()
+    wait_until_free()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_group_of_actors_that_ask_for_nothing_is_free_and_a_failure_frees_all(monkeypatch, fails):
+    if fails:
+        monkeypatch.setattr("alf.distributed.ray_collectors.Group", lambda *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            make_collectors(all_or_nothing=True, learner_num_cpus=CPUS)
+    else:
+        collectors = make_collectors(all_or_nothing=True, num_cpus=0)
+        assert find_nodes(collectors)
+        collectors.close()
+    wait_until_free()
+
+
+def test_what_the_cluster_lacks_is_refused_at_once_by_name(monkeypatch):
+    before = time.monotonic()
+    has = r"but a node of the cluster has at most CPU: 2, GPU: 1, far: 1, memory: \S+, object_store_memory: "
+    with pytest.raises(ConfigError, match=rf"^CollectorSettings asks for TPU: 1, {has}.*ask for less, or"):
+        make_collectors(resources={"TPU": 1, "far": 1})
+    with pytest.raises(ConfigError, match=rf"^RayEvaluator asks for CPU: 3, {has}"):
+        RayEvaluator(num_cpus=CPUS + 1)
+    with pytest.raises(ConfigError, match="RayEvaluator asks for TPU: 1, but"):
+        Evaluator(
+            interval_steps=1, place="cluster", cluster_ctor=lambda: RayEvaluator(resources={"TPU": 1})
+        ).open(FrozenPolicy(CountingEnvironment(1)))
+    monkeypatch.setattr(reservation, "is_closed", lambda ray: True)  # as if ALF had started Ray
+    message = "all_or_nothing: there is no room for 2 collectors of CPU: 1, far: 1 in this cluster: lower"
+    with pytest.raises(ConfigError, match=message):
+        make_collectors(resources={"far": 1}, all_or_nothing=True)
+    assert time.monotonic() - before < 30  # far less than `start_timeout`
+
+
+def test_the_first_node_alone_waits_for_others(monkeypatch, caplog):
+    nodes = [{"Alive": True, "Resources": {"memory": 1.0}, "NodeManagerAddress": "10.0.0.1"}]
+    stand_in = types.SimpleNamespace(nodes=lambda: nodes)
+    check_room(stand_in, "CollectorSettings", actor_options(1, 0, None, "SPREAD"))
+    assert "CollectorSettings asks for CPU: 1, but a node of the cluster has at most memory: 1" in caplog.text
+    nodes.append(nodes[0])
+    with pytest.raises(ConfigError, match="CollectorSettings asks for CPU: 1"):
+        check_room(stand_in, "CollectorSettings", actor_options(1, 0, None, "SPREAD"))
 
 
 @pytest.mark.parametrize(
@@ -335,7 +403,7 @@ def test_wrong_settings(kwargs, message):
 
 
 def test_the_options_of_an_actor():
-    options = actor_options(0.5, 2, {"far": 1}, "DEFAULT")
-    expected = {"num_cpus": 0.5, "num_gpus": 2, "resources": {"far": 1}, "scheduling_strategy": "DEFAULT"}
+    options = actor_options(0.5, 1, {"far": 1}, "DEFAULT")
+    expected = {"num_cpus": 0.5, "num_gpus": 1, "resources": {"far": 1}, "scheduling_strategy": "DEFAULT"}
     assert options == {**expected, "max_restarts": 0}
-    assert RayEvaluator(0.5, 2, {"far": 1}, "DEFAULT")._options == options
+    assert RayEvaluator(0.5, 1, {"far": 1}, "DEFAULT")._options == options
