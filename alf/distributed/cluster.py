@@ -5,9 +5,11 @@ import contextlib
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 
+from alf.distributed.ray_process import first_line
 from alf.errors import ConfigError, EnvError, import_extra
 
 _ANSWER_SECONDS = 10.0  # for a connection to the address
@@ -32,7 +34,7 @@ def connect(address=None, log_to_driver=True):
         the module `ray`.
 
     Raises:
-        ConfigError: if Ray is not installed, or no cluster answers.
+        ConfigError: if Ray is not installed, no cluster answers, or Ray does not start on this machine.
     """
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     settings = {}
@@ -41,6 +43,9 @@ def connect(address=None, log_to_driver=True):
         # Must come before the import: Ray reads it there and takes the loopback address. `_node_ip_address`
         # does not do that.
         os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+        # Ray's processes inherit it. Else Ray gives its actors a nice value of 15, so that on full cores
+        # the learner gets about 28 times as much as a collector.
+        os.environ.setdefault("RAY_worker_niceness", "0")
     ray = import_extra("ray", "ray")
     if ray.is_initialized():
         return ray
@@ -48,8 +53,15 @@ def connect(address=None, log_to_driver=True):
     handler = signal.getsignal(signal.SIGTERM)  # `ray.init` replaces it.
     try:
         ray.init(address, logging_level="warning", log_to_driver=log_to_driver, **settings)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
+    except Exception as error:  # Ray raises many types, and `Exception` itself if its processes do not start.
+        if address != "local":
+            raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
+        folder = os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()
+        raise ConfigError(
+            f"Ray did not start on this machine: {first_line(error)}: it needs memory, processes, open files "
+            f"(ulimit) and room in {folder} (RAY_TMPDIR names another folder, whose path must be short); its "
+            f"logs are in {folder}/ray/session_latest/logs"
+        ) from None
     finally:
         # Ray's own handler would end the process before the run is saved. Only the main thread may install
         # handlers, and only there does Ray do so.

@@ -18,6 +18,7 @@
 set -euo pipefail
 
 source .venv/bin/activate
+export RAY_worker_niceness=0  # else the collectors have a nice value of 15
 export RAY_AUTH_MODE=token  # else anyone who reaches the ports has control of the nodes
 
 # This script runs on the first node.

@@ -69,6 +69,48 @@ def test_no_cluster_answers(address):
         connect(address)
 
 
+def test_a_local_ray_that_does_not_start_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setenv("RAY_TMPDIR", str(folder))
+    logs = re.escape(f"; its logs are in {folder}/ray/session_latest/logs")
+    with pytest.raises(ConfigError, match=f"^Ray did not start on this machine: .*107 bytes.*{logs}$"):
+        connect()
+
+    def fail(*args, **kwargs):
+        raise Exception("The current node timed out during startup.\nAnd more.")
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(
+        ConfigError, match=r"^Ray did not start on this machine: The current node timed out.*$"
+    ):
+        connect()
+    assert not ray.is_initialized()
+
+
+def test_actors_have_no_nice_value_unless_it_is_asked_for():
+    program = """
+import os
+from alf.distributed.cluster import connect
+ray = connect()
+class Actor:
+    def answer(self):
+        return os.getpriority(os.PRIO_PROCESS, 0)
+print(ray.get(ray.remote(num_cpus=0)(Actor).remote().answer.remote()))
+"""
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("RAY_ADDRESS", "RAY_worker_niceness")
+    }
+    for asked, nice in ((None, "0"), ("7", "7")):
+        own = {} if asked is None else {"RAY_worker_niceness": asked}
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, env={**env, **own}, capture_output=True, text=True, timeout=300)
+        assert done.stdout.split()[-1] == nice, done.stderr
+
+
 def test_a_token_that_is_missing_is_one_line(tmp_path):
     program = """
 from alf.distributed.cluster import connect
