@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Checkpoints: the callback that saves a run."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from absl import logging
@@ -8,7 +10,7 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import Role, configurable
-from alf.errors import DivergedError, SaveError
+from alf.errors import DivergedError, InterruptedDriverError, SaveError
 from alf.runs.checkpointer import Checkpointer
 
 
@@ -69,12 +71,21 @@ class Checkpoints(Callback):
             # A SaveError ends this run with an error: there is no later save that may succeed.
             trainer.save(is_last=True)
 
-    def save_after_error(self, trainer: Any, error: Exception) -> None:
-        """Saves after an error of the collection or of a callback, unless the weights are at fault."""
-        # Several learner processes end at different iterations.
-        if isinstance(error, DivergedError) or trainer.learner.peers.count > 1:
-            return
+    @contextlib.contextmanager
+    def saving_after_error(self, trainer: Any) -> Iterator[None]:
+        """Context of all that a run does but its updates: saves after an error, as the weights are fine."""
         try:
-            trainer.save(is_last=True)
-        except Exception as failure:  # the first error matters more
-            logging.error("%s", failure)
+            yield
+        except InterruptedDriverError:  # the run ends as it should, and saves then
+            raise
+        except Exception as error:
+            # Before the first update there is nothing to lose, and a run without checkpoints may begin again
+            # with other settings. Several learner processes end at different iterations.
+            learner = trainer.learner
+            is_worth = int(learner.progress.updates) > 0 and learner.peers.count == 1
+            if is_worth and not isinstance(error, DivergedError):
+                try:
+                    trainer.save(is_last=True)
+                except Exception as failure:  # the first error matters more
+                    logging.error("%s", failure)
+            raise

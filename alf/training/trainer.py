@@ -284,13 +284,13 @@ class Trainer:
                 end = self._find_end()
                 if end is not None:
                     return end
-                with self._saving_after_error():
+                with self.checkpoints.saving_after_error(self):
                     self.call_back("on_iter_begin")
                     steps = self._collect()
                 if steps is None:
                     return False, self._interrupted
                 summary = self._train_iter(steps)
-                with self._saving_after_error():
+                with self.checkpoints.saving_after_error(self):
                     self.call_back("on_train_iter", summary)
                 self._lap(REST)
         except InterruptedDriverError:  # in a callback that called environments
@@ -335,20 +335,6 @@ class Trainer:
             # The driver was made to fail by `interrupt`, so this is how the run ends and not an error of it.
             if self._interrupted:
                 return None
-            raise
-
-    @contextlib.contextmanager
-    def _saving_after_error(self):
-        """Context of all but the updates: saves after an error, because the weights are fine."""
-        try:
-            yield
-        except InterruptedDriverError:  # the run ends as it should, and saves then
-            raise
-        except Exception as error:
-            # Before the first update there is nothing to lose, and a run without checkpoints may begin again
-            # with other settings.
-            if self._first_trained is not None:
-                self.checkpoints.save_after_error(self, error)
             raise
 
     def _train_iter(self, steps):
