@@ -255,8 +255,7 @@ class Trainer:
         with self._stop_on_error():
             self._run_dir.remove_done()
             try:
-                finished, reason = self._loop()
-                self.finished = finished
+                self.finished, reason = self._loop()
                 # ALF's own come first, and save: an error in the user's `on_end` costs no checkpoint.
                 call_back(self._own, "on_end", self, reason)
             except BaseException as error:
@@ -264,7 +263,7 @@ class Trainer:
                 raise
             end_callbacks(self._users, self, reason)
             self._end(reason)
-        return finished, reason
+        return self.finished, reason
 
     def _is_over(self):
         """Whether this process continues a run that has ended at a stop criterion and is saved."""
