@@ -117,7 +117,7 @@ HINTS = {
     (
         "seed = 1",
     ): "seed (Sample Factory, RLlib, Stable-Baselines3) is called Experiment.seed here; did you mean "
-    "NatureEncoder.seed = 1 or ImpalaResEncoder.seed = 1 or ObservationEncoder.seed = 1 ?",
+    "load_atari.seed = 1 or load_envpool.seed = 1 or PythonEnvironment.seed = 1 ?",
 }
 
 
