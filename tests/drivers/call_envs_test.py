@@ -21,7 +21,7 @@ from alf.replay import make_replayer
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from tests.builders import build_driver
 from tests.drivers.collectors_test import ThreadCollectors
-from tests.workers.envs import kill_process, make_wrapped_level_env, sleep_for_long
+from tests.workers.envs import kill_process, make_wrapped_level_env
 
 PID, NUMBER, LEVEL, STEP = range(4)  # of the observation
 B, T = 2, 4
@@ -243,11 +243,15 @@ def test_an_interrupt_ends_the_wait(name, tmp_path):
 
 
 def test_a_call_that_hangs_is_a_stall(tmp_path):
+    before = set(threading.enumerate())
     driver = LAYOUTS["async"].make_driver(stall_timeout=0.5, stop_timeout=0.5)
     driver.start()
     with pytest.raises(StallError, match=r"envs\[.\] \(PythonEnvironment\) in call for"):
-        driver.call_envs("act_once", str(tmp_path / "once"), sleep_for_long)
+        driver.call_envs("act_once", str(tmp_path / "once"), functools.partial(time.sleep, 5))
     driver.stop()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_collectors_are_not_called_before_the_start():
