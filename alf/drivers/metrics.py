@@ -247,9 +247,9 @@ class EpisodeStatistics:
             EpisodeMetric("AverageEpisodeLength", figures["length"]),
             EpisodeMetric("MinReturn", figures["return"], min),
             EpisodeMetric("MaxReturn", figures["return"], max),
+            self._balanced,
             EpisodeMetric("MinEpisodeLength", figures["length"], min),
             EpisodeMetric("MaxEpisodeLength", figures["length"], max),
-            self._balanced,
         ]
         components = range(self._num_rewards if has_components else 0)
         for name, key in averages.items():

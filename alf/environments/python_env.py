@@ -52,7 +52,7 @@ class PythonEnvironment(BatchedEnvironment):
             them.
         seed: int or None. Each environment gets its own seed from it, the same one for any `num_workers`.
         num_workers: int, "auto" or "thread": worker processes, at most B; 0 steps all environments in this
-            process, in whichever thread calls. "thread" makes, resets, steps and closes them in one thread of
+            process, in the thread that calls. "thread" makes, resets, steps and closes them in one thread of
             this process, for environments that are bound to a thread. (A worker process has one thread, too.)
             "auto" makes one environment in a worker for a trial, and steps it: if all B steps would take less
             time than a message to a worker, or if cloudpickle cannot pickle `env_fns`, the environments step
