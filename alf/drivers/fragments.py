@@ -15,6 +15,7 @@ from alf.data_structures import FIRST, LAST, Experience
 from alf.drivers.collector import NoLearner
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings
+from alf.drivers.env_specs import to_batched_envs
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 from alf.environments.batched_environment import EnvironmentWrapper
 
@@ -58,7 +59,7 @@ def rollout(
     has_info = any(getattr(env, "info_keys", ()) for env in envs)
     learner: Any = NoLearner(getattr(policy, "policy", policy), has_info)
     if not close_envs:
-        envs = [_KeptOpen(getattr(env, "pyenv", env)) for env in envs]
+        envs = [_KeptOpen(env) for env in to_batched_envs(envs)]
     driver = driver_ctor(envs, learner, unroll_length=n_steps, settings=settings)
     return _generate(driver)
 
