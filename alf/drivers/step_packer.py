@@ -58,9 +58,10 @@ class StepPacker:
         nested, owner = self._split(time_step.observation)
         # Copies, because TensorFlow keeps an array whose address is a multiple of 64 as it is, and the
         # environment may fill it anew while the unroll still needs it.
-        observation = [np.array(x) for x in tf.nest.flatten(nested)]
+        is_array = isinstance(nested, np.ndarray)  # the usual case, for which TensorFlow's functions are slow
+        observation = [np.array(x) for x in ([nested] if is_array else tf.nest.flatten(nested))]
         fits = [(x.shape, x.dtype) for x in observation] == self._array_types
-        if self._is_nested or tf.nest.is_nested(nested):
+        if self._is_nested or (not is_array and tf.nest.is_nested(nested)):
             fits = fits and find_structure_mismatch(nested, self._observation_spec) is None
         if not fits:
             mismatch = find_mismatch(nested, self._observation_spec)
