@@ -77,9 +77,13 @@ class GraphSteps:
             started = tf.timestamp()
         with tf.control_dependencies([started]):
             begin = spent.assign_add([0.0, 0.0, 1.0], read_value=False)
+        graph = tf.compat.v1.get_default_graph()
+        first = len(graph.get_operations())
         with tf.control_dependencies([begin]):
             step = in_graph(self._envs[self._traced])
-        with tf.control_dependencies(tf.nest.flatten(step)):
+        # Also what the time step does not depend on, such as an assertion: it fails within the step.
+        effects = [op for op in graph.get_operations()[first:] if op.op_def.is_stateful]
+        with tf.control_dependencies([*effects, *tf.nest.flatten(step)]):
             spent.assign_add(tf.stack([tf.timestamp() - started, 1.0, -1.0]))
         return TimeStep(*step, prev_action=(), env_id=()), ()
 
