@@ -95,7 +95,7 @@ def leave_out(root, variables):
 
 
 def find_misfits(root, reader):
-    """Lists texts: which variables below an object are not in a checkpoint, or have another shape there.
+    """Lists texts: which variables below an object cannot be restored from a checkpoint.
 
     Args:
         root: the object that TensorFlow would restore: the same attributes lead to the same variables in the
@@ -120,7 +120,9 @@ def find_misfits(root, reader):
 
 
 def find_differences(reader, keys, variables):
-    """Lists texts: which variables are not in a checkpoint, or have another shape or dtype there.
+    """Lists texts: which variables are not in a checkpoint, or are not finite or of another type there.
+
+    It reads all values before anyone assigns one: with weights of NaN nobody may act or train.
 
     Args:
         reader: `tf.train.load_checkpoint` of the checkpoint.
@@ -134,6 +136,8 @@ def find_differences(reader, keys, variables):
         theirs = dtypes[keys[name]], shapes[keys[name]]
         if ours != theirs:
             wrong.append(f"{name} is {_describe(*theirs)} there, {_describe(*ours)} here")
+        elif ours[0].is_floating and not tf.reduce_all(tf.math.is_finite(reader.get_tensor(keys[name]))):
+            wrong.append(f"{name} is not finite there")
     return wrong
 
 

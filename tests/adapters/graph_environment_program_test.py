@@ -64,5 +64,5 @@ def test_a_run_trains_goes_on_and_is_evaluated(tmp_path):
     done = train("Experiment.env_ctor = @Broken", root_dir=tmp_path / "other")
     last = done.err.splitlines()[-1]
     assert done.status == 1 and re.match(
-        r"error: envs\[[01]\] \(Broken\) returned a number in discount that is outside of 0 to 1$", last
+        r"error: envs\[[01]\] \(Broken\) returned 2 in discount of sub-environment 0, in row 0 of", last
     ), done.err
