@@ -182,7 +182,8 @@ def _is_part(parameter):
     It has no default and does not come from gin. The class that takes it checks it.
     """
     types = typing.get_args(parameter.annotation) or (parameter.annotation,)
-    is_object = all(inspect.isclass(x) and x not in (bool, int, float, str) for x in types)
+    # `Any` is a class only since Python 3.11.
+    is_object = all(x is Any or inspect.isclass(x) and x not in (bool, int, float, str) for x in types)
     return parameter.default is parameter.empty and is_object
 
 
