@@ -335,7 +335,8 @@ class Learner(tf.Module):
             self.algorithm.after_train_iter(experience or rollout)
             if self._max_policy_lag is not None:
                 summary["dropped_steps"] = tf.cast(self.dropped_steps, tf.float32)
-                self._warn_of_drops(float(summary["dropped_fraction"]), float(summary["policy_lag_mean"]))
+                if not self._has_warned:
+                    self._warn_of_drops(float(summary["dropped_fraction"]), float(summary["policy_lag_mean"]))
             summary = add_scalars(summary, self._rollout_summary, "summarize_rollout")
         return summary
 
@@ -343,7 +344,7 @@ class Learner(tf.Module):
         """Warns once if most steps of the last batches were too old, which costs nearly all experience."""
         self._dropped_fractions.append(fraction)
         mean = np.mean(self._dropped_fractions)
-        if self._has_warned or len(self._dropped_fractions) < _NUM_WATCHED or mean <= 0.5:
+        if len(self._dropped_fractions) < _NUM_WATCHED or mean <= 0.5:
             return
         self._has_warned = True
         logging.warning(

@@ -26,7 +26,7 @@ from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase
 from alf.training.evaluations import Evaluations, make_evaluations
-from alf.training.progress import NO_UPDATE, Progress
+from alf.training.progress import NO_UPDATE, Progress, count_policy_steps
 from alf.training.stop_criteria import Position, StopCriteria
 from alf.training.summaries import Summaries
 
@@ -318,8 +318,7 @@ class Trainer:
 
     def _find_reached(self):
         """Returns a text that names the stop criterion that is reached, or None."""
-        learners = self.learner.learners.values()
-        least_env_steps = min(int(learner.progress.env_steps) for learner in learners)
+        least_env_steps = min(count_policy_steps(self.learner).values(), default=self._env_steps)
         figures = self.metrics["BalancedReturn"], self.eval_return, least_env_steps
         return self._stop_criteria.reached(*self.position, *figures)
 
