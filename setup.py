@@ -157,7 +157,7 @@ setup(
         "Typing :: Typed",
     ],
     packages=find_packages(include=["alf", "alf.*"]),
-    package_data={"alf": ["py.typed", "config/translations.json"]},
+    package_data={"alf": ["py.typed", "config/translations.json", "presets/*.gin"]},
     cmdclass={"build_py": BuildWithExamples},
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES, "all": ALL_REQUIRES},

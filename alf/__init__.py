@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf.runs.saved_run import load_agent
     from alf.training import Callback, Evaluator, Experiment, League, Trainer
     from alf.training.stop_criteria import StopCriteria
+    from alf.training.train import train
 
 _PACKAGES = (
     "algorithms",
@@ -70,6 +71,7 @@ _MODULES = {
     "alf.games.policies": ("Policies",),
     "alf.runs.saved_run": ("load_agent",),
     "alf.training.stop_criteria": ("StopCriteria",),
+    "alf.training.train": ("train",),
 }
 _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
 
@@ -116,6 +118,7 @@ __all__ = [
     "rollout",
     "rollout_episodes",
     "testing",
+    "train",
     "training",
 ]
 

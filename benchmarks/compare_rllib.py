@@ -32,7 +32,7 @@ _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each row.", lower_b
 def alf_command(workers):
     """The command that measures ALF."""
     settings = {
-        "Experiment.num_envs": 0,
+        "Experiment.num_groups": 0,
         "Experiment.num_collectors": workers,
         "Experiment.unroll_length": _UNROLL_LENGTH.value,
         "RayCollectors.num_envs": 1,

@@ -88,7 +88,7 @@ class Workload:
                 self.initial_collect_steps,
                 self.replay_ratio,
             )
-        return self.agent.learner_ctor(self.agent.algorithm_ctor(policy), training=training)
+        return self.agent.learner_ctor(self.agent.algorithm(policy), training=training)
 
     def driver_settings(self):
         """Makes the settings of the asynchronous driver."""
@@ -100,7 +100,7 @@ class Agent:
     """What acts and how it learns: constructors as in `Experiment`."""
 
     policy_ctor: Callable
-    algorithm_ctor: Callable
+    algorithm: Callable
     learner_ctor: Callable
 
 

@@ -40,7 +40,7 @@ def export_function(agent, folder):
 
 
 REPLAY = (
-    "import spaces\nExperiment.num_envs = 1\nExperiment.seed = 0\nExperiment.unroll_length = 8\n"
+    "import spaces\nExperiment.num_groups = 1\nExperiment.seed = 0\nExperiment.unroll_length = 8\n"
     "alf.environments.load.name = 'Lift-v0'\nalf.environments.load.batch_size = 8\n"
     "Experiment.exp_replayer = 'uniform'\nUniformReplayer.capacity = 10_000\n"
     "ReplayTraining.mini_batch_size = 64\nReplayTraining.initial_collect_steps = 500\n"
@@ -52,10 +52,10 @@ LIFT = {
     "ppo": read("spaces_discrete.gin"),
     "impala": read("spaces_discrete.gin").replace("PPOAlgorithm", "ImpalaAlgorithm"),
     "dqn": REPLAY + "Experiment.policy_ctor = @alf.EpsilonGreedyPolicy\n"
-    "Experiment.algorithm_ctor = @DqnAlgorithm\nDqnAlgorithm.discount = 0.9\nDqnAlgorithm.tau = 0.05\n"
+    "Experiment.algorithm = @DqnAlgorithm\nDqnAlgorithm.discount = 0.9\nDqnAlgorithm.tau = 0.05\n"
     "DqnAlgorithm.target_update_period = 1\nalf.EpsilonGreedyPolicy.epsilon = 0.1\n"
     "QValueNetwork.fc_layer_params = (32,)\nalf.Learner.optimizer = @Adam()\n",
-    "sac": REPLAY + "Experiment.policy_ctor = @SacPolicy\nExperiment.algorithm_ctor = @SacAlgorithm\n"
+    "sac": REPLAY + "Experiment.policy_ctor = @SacPolicy\nExperiment.algorithm = @SacAlgorithm\n"
     "SacAlgorithm.discount = 0.9\nSacAlgorithm.target_entropy = 0.1\nSacAlgorithm.tau = 0.05\n"
     "PolicyNetwork.fc_layer_params = (32,)\nCriticsNetwork.fc_layer_params = (32,)\n"
     "alf.Learner.optimizer = {'actor': @Adam(), 'critic': @Adam(), 'alpha': @Adam()}\n",

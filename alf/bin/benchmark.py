@@ -55,8 +55,8 @@ def _build():
     if GIN_FILE.value and CHECKPOINT.value != CHECKPOINT.default:
         raise ConfigError(f"--checkpoint={CHECKPOINT.value}: it needs --root_dir, the run that has it")
     start_work()
+    from alf.runs.presets import make_driver
     from alf.runs.saved_run import SavedRun
-    from alf.training import Experiment
 
     saved = SavedRun(ROOT_DIR.value) if ROOT_DIR.value else None
     if saved is None:
@@ -64,7 +64,7 @@ def _build():
     else:
         saved.read_config(GIN_PARAM.value)
     with wrong_calls_are_config_errors():
-        driver = Experiment().make_driver()
+        driver = make_driver()
     if saved is None:
         return driver, {"gin_file": GIN_FILE.value}
     try:

@@ -2,6 +2,7 @@
 """Shared by the commands: the start, one-line errors, and the end of the process."""
 
 import contextlib
+import functools
 import logging as std_logging
 import os
 import re
@@ -28,11 +29,11 @@ _EXIT_SECONDS = 10.0  # for threads that environments have started, after everyt
 _START_SECONDS = 2.0  # until a process ends after a signal that comes before the first of many runs starts
 
 
-def make_main(run, takes_arguments=False):
+def make_main(run, takes_arguments=False, takes_settings=False):
     """Returns `main(argv)`, which calls `run()` and returns its exit status.
 
     With `takes_arguments` it calls `run(arguments)`, with the arguments that are not flags; otherwise there
-    must be none.
+    must be none. With `takes_settings` flags that are not defined are among them, as "--NAME=VALUE".
 
     An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, 130 after
     Ctrl-C, else 1.
@@ -62,6 +63,7 @@ def make_main(run, takes_arguments=False):
 
     # `start` shows the docstring of this module as the command's help.
     main.__module__ = run.__module__
+    main.takes_settings = takes_settings
     return main
 
 
@@ -74,7 +76,7 @@ def start(main):
     """Runs a `main` of `make_main` as a program."""
     define_help(main.__module__)
     try:
-        app.run(main, flags_parser=_parse_flags)
+        app.run(main, flags_parser=functools.partial(_parse_flags, known_only=main.takes_settings))
     except SystemExit as ended:
         # Threads of environments that are not daemons would keep the process alive for ever.
         # absl ends every command by SystemExit; a code that is a text counts as 1, as for Python itself.
@@ -98,10 +100,13 @@ def start_work():
     raise_interrupts()
 
 
-def _parse_flags(argv):
-    """Returns the arguments that are not flags; a wrong flag ends the process with one line of text."""
+def _parse_flags(argv, known_only=False):
+    """Returns the arguments that are not flags; a wrong flag ends the process with one line of text.
+
+    With `known_only` an unknown flag is not wrong, but one of the arguments.
+    """
     try:
-        return flags.FLAGS(join_optional_texts(argv))
+        return flags.FLAGS(join_optional_texts(argv), known_only)
     except flags.Error as error:
         print(f"error: {_explain(first_line(error))}", file=sys.stderr)
         sys.exit(2)

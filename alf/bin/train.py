@@ -1,13 +1,21 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trains an agent: `python -m alf.bin.train --gin_file=FILE --root_dir=DIR [--gin_param=NAME=VALUE ...]`.
+"""Trains an agent: `alf-train --env=CartPole-v1 --algorithm=ppo --steps=100_000 [--NAME=VALUE ...]`.
 
-`--list_settings` only prints the settings for gin files, `--list_settings NAME` those whose names have NAME.
-With --gin_file, the settings of the modules that the file imports come first.
+With a gin file: `alf-train FILE.gin [--NAME=VALUE ...]`. To continue a run: `alf-train --root_dir=DIR`.
+
+A NAME is a setting, with or without its class: --num_envs=64, --learning_rate=1e-3, --Adam.epsilon=1e-5. It
+may also be what another library calls a setting that means the same: --gamma=0.98. Without --root_dir, the
+run gets a new directory in runs/.
+
+`--list_settings` only prints the settings, `--list_settings NAME` those whose names have NAME. With a gin
+file, the settings of the modules that the file imports come first.
 
 The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 if a setting is wrong, and
 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended training.
 """
 
+import ast
+import os
 import signal
 
 from absl import flags
@@ -15,6 +23,7 @@ from absl import flags
 from alf.bin.command import exit_after, make_main, start, start_work
 from alf.bin.flags import OptionalText, share, show
 from alf.bin.signals import list_hangups, on_signal
+from alf.config.gin_files import CONFIG_FILE
 from alf.config.hints import suggest_settings
 from alf.config.listing import format_settings, list_settings
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
@@ -22,6 +31,13 @@ from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 
 GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
+_ENV = flags.DEFINE_string(
+    "env", None, "Environment: an id such as CartPole-v1 or ALE/Pong-v5, or module:Class of your own."
+)
+_ALGORITHM = flags.DEFINE_string(
+    "algorithm", None, "ppo, impala, sac or dqn, with settings that learn on most environments."
+)
+_STEPS = flags.DEFINE_integer("steps", None, "Environment steps after which training ends.", lower_bound=1)
 _LIST_SETTINGS = flags.DEFINE_flag(
     OptionalText("list_settings", "Prints the settings for gin files, or those whose name has the text.")
 )
@@ -29,21 +45,32 @@ _LIST_SETTINGS = flags.DEFINE_flag(
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before training
 
 
+def find_config(root_dir):
+    """Returns the gin file of the run in `root_dir`, to continue it; ConfigError: there is none."""
+    path = os.path.join(root_dir or "", CONFIG_FILE)
+    if root_dir and os.path.isfile(path):
+        return path
+    begin = "alf-train --env=CartPole-v1 --algorithm=ppo --steps=100_000"
+    found = f"--root_dir={root_dir} has no run to continue" if root_dir else "nothing says what to train"
+    raise ConfigError(f"{found}: begin with {begin}, or alf-train FILE.gin; --help says more")
+
+
 def build(root_dir):
     """Makes the `Trainer` that gin's bindings describe; raises ConfigError if a binding is wrong."""
-    from alf.training import Experiment, Trainer
+    from alf.runs.presets import make_driver
+    from alf.training import Trainer
 
     with wrong_calls_are_config_errors():
-        return Trainer(root_dir, Experiment().make_driver())
+        return Trainer(root_dir, make_driver())
 
 
-def print_settings(name):
+def print_settings(name, gin_files):
     """Prints the settings whose names contain a text; returns the exit status.
 
     A wrong binding in the gin file does not keep them back: the user may need them to mend it.
     """
     try:
-        parse_config(GIN_FILE.value, GIN_PARAM.value)
+        parse_config(gin_files, GIN_PARAM.value)
         wrong = None
     except ConfigError as error:
         wrong = error
@@ -58,14 +85,56 @@ def print_settings(name):
     return 0
 
 
-def run():
+def read_settings(arguments):
+    """Returns a dict from names to texts of values: of the arguments --NAME=VALUE."""
+    for argument in arguments:
+        if "=" not in argument:
+            raise ConfigError(f"{argument} has no value: write {argument}=VALUE")
+    return dict(x.lstrip("-").split("=", 1) for x in arguments)
+
+
+def read_config(gin_files, settings):
+    """Reads gin files, bindings and settings with short names into gin's configuration."""
+    parse_config(gin_files, GIN_PARAM.value)
+    from alf.runs.presets import find_bindings
+
+    bindings = find_bindings(_ENV.value, _ALGORITHM.value, _STEPS.value, settings)
+    lines = [f"{name} = {_to_gin(str(value))}" for name, value in bindings.items()]
+    parse_config([], lines, "--NAME=VALUE")
+
+
+def _to_gin(text):
+    """Returns a value as gin files write it: a word that is not a value of gin is a text."""
+    if text[:1] in ("@", "%"):
+        return text
+    try:
+        ast.literal_eval(text)
+        return text
+    except (SyntaxError, ValueError):
+        return repr(text)
+
+
+def name_run(gin_files):
+    """Returns texts that name what is trained."""
+    stems = [os.path.basename(path).removeprefix("alf:").removesuffix(".gin") for path in gin_files[-1:]]
+    return [*stems, *filter(None, (_ALGORITHM.value, _ENV.value))]
+
+
+def run(arguments):
     """Trains as the flags say; returns the exit status."""
+    settings = [x for x in arguments if x.startswith("-")]
+    gin_files = [*GIN_FILE.value, *(x for x in arguments if not x.startswith("-"))]
     if _LIST_SETTINGS.value is not None:
         start_work()
-        return print_settings(_LIST_SETTINGS.value)
-    if not ROOT_DIR.value:
-        raise ConfigError("--root_dir is missing: name the directory to write to")
+        return print_settings(_LIST_SETTINGS.value, gin_files)
+    settings = read_settings(settings)
+    root_dir = ROOT_DIR.value
+    if not gin_files and not GIN_PARAM.value and _ENV.value is None:
+        gin_files = [find_config(root_dir)]
     start_work()
+    from alf.runs.run_dir import choose_root_dir
+
+    root_dir = root_dir or choose_root_dir(*name_run(gin_files))
     signals = []
     trainer = None
 
@@ -79,11 +148,11 @@ def run():
             exit_after(_BUILD_SECONDS, 128 + signum)
 
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
-        parse_config(GIN_FILE.value, GIN_PARAM.value)
+        read_config(gin_files, settings)
         # Before the parts are made, some of which would else start Ray on this machine.
         if RAY_ADDRESS.value is not None:
             connect(RAY_ADDRESS.value)
-        trainer = build(ROOT_DIR.value)
+        trainer = build(root_dir)
         if signals:
             # The trainer is not closed: its environments end with this process.
             return 128 + signals[0]
@@ -93,7 +162,7 @@ def run():
     return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]
 
 
-main = make_main(run)
+main = make_main(run, takes_arguments=True, takes_settings=True)
 
 
 def console_main():

@@ -51,7 +51,7 @@ class Configurable(NamedTuple):
 def list_settings(name=""):
     """Lists `Configurable`s by name, ignoring upper and lower case.
 
-    A configurable is listed with the parameters whose full name, such as "alf.training.Experiment.num_envs",
+    A configurable is listed with the parameters whose full name, such as "alf.training.Trainer.root_dir",
     contains `name`. The user's own come first, then ALF's; both are sorted.
     """
     found = {}

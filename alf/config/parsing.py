@@ -93,6 +93,13 @@ def parse_config(
     check_bindings()
 
 
+def add_defaults(text: str) -> None:
+    """Reads the text of a gin file; what is bound already keeps its value. Nothing needs to read the rest."""
+    bound = registry.list_names()
+    registry.bind_unbound(lambda: _parse(gin.parse_config, text))
+    _mark_included(set(), bound)
+
+
 def _mark_included(written, bound):
     """Adds bindings of the files that a source includes to `included_bindings`; removes the source's own.
 

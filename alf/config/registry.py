@@ -136,6 +136,25 @@ def remove_bindings(*keys: tuple[str, str]) -> None:
         del gin.config._CONFIG[key]
 
 
+def bind_unbound(bind: Callable[[], None]) -> None:
+    """Calls a function that binds; every binding from before keeps its value."""
+    kept = {key: dict(values) for key, values in gin.config._CONFIG.items()}
+    bind()
+    for key, values in kept.items():
+        gin.config._CONFIG[key].update(values)
+
+
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    """Context manager of calls whose bindings do not count as read, and are not in operative_config.gin."""
+    kept = {key: dict(values) for key, values in gin.config._OPERATIVE_CONFIG.items()}
+    try:
+        yield
+    finally:
+        gin.config._OPERATIVE_CONFIG.clear()
+        gin.config._OPERATIVE_CONFIG.update(kept)
+
+
 def find_macros(values: Any) -> set[str]:
     """Returns the names of the macros in the values of bindings."""
     references = gin.config.iterate_references(values, to=gin.get_configurable("gin.macro"))

@@ -42,12 +42,15 @@ _MOVED = (
     ),
 )
 _RENAMED = {
+    "Experiment.algorithm_ctor": "Experiment.algorithm",
     "Trainer.checkpoint_interval": "Checkpoints.interval",
     "Trainer.max_to_keep": "Checkpoints.max_to_keep",
     "Trainer.checkpoint_replay_buffer": "Checkpoints.replay_buffer",
     "Trainer.summary_interval": "Summaries.interval",
     "Trainer.custom_summary": "Summaries.custom",
 }
+# Only in configurations that lack the new name: in others the old one has another meaning.
+_REUSED = {"Experiment.num_envs": "Experiment.num_groups"}
 _NAMES = _RENAMED | {
     f"{before}.{name}": f"{owner}.{name}"
     for owner, all_before, names in _MOVED
@@ -57,6 +60,7 @@ _NAMES = _RENAMED | {
 # Values that have become settings of their own.
 _VALUES = {
     ("DriverSettings.max_waiting_batches", "0"): {"DriverSettings.mode": "'lockstep'"},
+    ("Experiment.num_groups", "0"): {"Experiment.num_envs": "0"},
     ("Experiment.unroll_length", "0"): {"DriverSettings.mode": "'poll'", "Experiment.unroll_length": "1"},
 }
 # A binding begins at the beginning of a line: gin indents the lines that continue a value. The module in
@@ -67,9 +71,10 @@ _BINDING = re.compile(r"^((?:[\w./]*/)?)(?:\w+\.)*?(\w+\.\w+)(\s*=\s*)(.*)$", re
 def renew(config: dict[str, str]) -> dict[str, str]:
     """Returns a configuration, a dict from names of bindings to texts of values, with the present names."""
     renewed: dict[str, str] = {}
+    names = _list_names(config)
     for name, value in config.items():
         scope, _, plain = name.rpartition("/")
-        new = _renew_binding(".".join(plain.split(".")[-2:]), value)
+        new = _renew_binding(".".join(plain.split(".")[-2:]), value, names)
         # Only what was renamed loses its module; all other names stay as the run has written them.
         renewed |= {name: value} if new is None else {f"{scope}{scope and '/'}{x}": y for x, y in new.items()}
     if renewed.get("DriverSettings.mode") == "'lockstep'":
@@ -79,19 +84,28 @@ def renew(config: dict[str, str]) -> dict[str, str]:
 
 def renew_text(config: str) -> str:
     """Returns the text of a gin file with the present names."""
+    names = _list_names(match[2] for match in _BINDING.finditer(config))
 
     def replace(match):
         scope, name, equals, value = match.groups()
-        new = _renew_binding(name, value)
+        new = _renew_binding(name, value, names)
         return match[0] if new is None else "\n".join(f"{scope}{x}{equals}{y}" for x, y in new.items())
 
     return _BINDING.sub(replace, config)
 
 
-def _renew_binding(name, value):
+def _list_names(bindings):
+    """Returns the old names that have their old meaning in a configuration with these bindings, with the new.
+
+    By the class and the parameter: scopes and modules in front may be any.
+    """
+    last = {".".join(name.rpartition("/")[2].split(".")[-2:]) for name in bindings}
+    return _NAMES | {old: new for old, new in _REUSED.items() if new not in last}
+
+
+def _renew_binding(name, value, names):
     """Returns the bindings that have taken the place of one, a dict by name; None if it is still the same."""
-    # By the class and the parameter: scopes and modules in front may be any.
-    new = _NAMES.get(name, name)
+    new = names.get(name, name)
     if (new, value) in _VALUES:
         return _VALUES[new, value]
     return None if new == name else {new: value}

@@ -92,7 +92,7 @@ def configurable(
 ) -> Callable[[Target], Target]:
     """Returns a decorator for classes and functions whose arguments gin files can bind.
 
-    A call with a value that an annotation does not allow raises ConfigError: "Experiment.num_envs is -1: it
+    A call with a value that an annotation does not allow raises ConfigError: "Experiment.num_groups is -1: it
     must be an integer, at least 0".
 
     Args:

@@ -33,7 +33,7 @@ _MEANT = {**_OF_VECTORS, "id": "name"}  # from arguments of Gymnasium to the set
 @configurable("alf.environments", claims_name=True)
 def load(
     name: str | Callable[..., Any],
-    batch_size: PositiveInt,
+    batch_size: PositiveInt = 1,
     seed: Seed = None,
     max_episode_steps: PositiveInt | None = None,
     num_workers: NumWorkers = "auto",
@@ -47,10 +47,12 @@ def load(
 
     Args:
         name: text or callable. A Gymnasium id such as "CartPole-v1"; "module:id" first imports the module,
-            which registers the id. `load_atari` loads "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5",
-            `load_pettingzoo` loads "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that
-            returns one environment: a `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
-        batch_size: number of sub-environments, B, or of games with several agents.
+            which registers the id; "module:Class" is a class or function of the module. `load_atari` loads
+            "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5", `load_pettingzoo` loads
+            "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that returns one environment: a
+            `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
+        batch_size: number of sub-environments, B, or of games with several agents. `Experiment.num_envs`
+            replaces it in training.
         seed: int or None, for the first reset.
         max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
             registered with the id.
@@ -79,6 +81,7 @@ def load(
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
+    name = _find_callable(name)
     # Only the arguments that are set, so that gin's bindings of `load_atari` and the others count otherwise.
     wanted: dict[str, Any] = {}
     if info_keys != ():
@@ -146,6 +149,7 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
         ConfigError: if `name` is unknown, or names environments that step in C++, which `load` makes
             together.
     """
+    name = _find_callable(name)
     if str(name).startswith(("ALE/", "envpool:")):
         raise ConfigError(f"load.name is {name!r}: environments that step in C++ cannot be made one by one")
     if str(name).startswith("pettingzoo:"):
@@ -160,6 +164,7 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
 
 def has_vector_entry(name):
     """Whether `name` is an id that has its own vector environment, and that can be imported."""
+    name = _find_callable(name)
     is_id = not callable(name) and not str(name).startswith(("ALE/", "envpool:", "pettingzoo:"))
     return is_id and _can_import_vector_entry(_find_spec(name))
 
@@ -185,7 +190,7 @@ def _check_has_no_workers(name, num_workers, num_splits):
     if num_splits not in (None, 1):
         raise ConfigError(
             f"load.num_splits does not apply to {name!r}, which has no workers to share: set "
-            "Experiment.num_envs"
+            "Experiment.num_groups"
         )
 
 
@@ -254,6 +259,16 @@ def _make_single(env_fns, seed, num_workers, splits, wanted):
     env = PythonEnvironment(env_fns, seed, num_workers, **splits, **wanted)
     # Each split is closed by itself, and the last one ends the workers.
     return env.splits if len(env.splits) > 1 else env
+
+
+def _find_callable(name):
+    """Returns the class or function of "module:Class"; any other `name` as it is."""
+    module, _, attribute = name.rpartition(":") if isinstance(name, str) else ("", "", "")
+    if not module or module in ("envpool", "pettingzoo") or name.startswith("pettingzoo:"):
+        return name
+    # A module that registers ids may also have an attribute of that name; then the id is meant.
+    found = getattr(importlib.import_module(module), attribute, None)
+    return found if callable(found) and attribute not in gymnasium.registry else name
 
 
 def _find_spec(name):

@@ -246,7 +246,7 @@ def _choose_shared_workers(num_workers, batch_size, num_splits):
     if num_workers in (0, "thread"):
         raise ConfigError(
             f"{name}: environments that step in this process share no workers: set num_workers, or "
-            "Experiment.num_envs in place of num_splits"
+            "Experiment.num_groups in place of num_splits"
         )
     if num_workers > batch_size // num_splits:
         raise ConfigError(

@@ -24,7 +24,7 @@ class Policies:
 
     Each policy has its own learner, replayer and counters. Its name is the gin scope of its parts:
     `main/PPOAlgorithm.entropy_weight = 0.01`. Settings of `Experiment` that make parts may be dicts by name,
-    such as `Experiment.algorithm_ctor = {"main": @PPOAlgorithm, "other": @ImpalaAlgorithm}`.
+    such as `Experiment.algorithm = {"main": @PPOAlgorithm, "other": @ImpalaAlgorithm}`.
 
     Args:
         names: tuple or list of different texts of letters, digits and underscores.

@@ -9,7 +9,8 @@ import gin
 
 from alf import replay
 from alf.adapters import as_environment
-from alf.algorithms import Algorithm, ImpalaAlgorithm
+from alf.algorithms import Algorithm, ImpalaAlgorithm, find_algorithm
+from alf.config import registry
 from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
 from alf.config.settings import Role, Seed, configurable
@@ -49,13 +50,17 @@ class Experiment:
     Args:
         env_ctor: callable (seed=int) -> batched environment, or a list of them, for example environments that
             share worker processes (`load.num_splits`).
-        num_envs: number of batched environments, or of lists of them. With 0 the run learns only from
-            `offline_buffer`, or from what `num_collectors` collect.
+        num_groups: number of batched environments, or of lists of them: `env_ctor` makes each. A thread steps
+            one while the policy answers others.
+        num_envs: number of all environments, a multiple of `num_groups` or less than it; `env_ctor` gets the
+            part of a group as `batch_size`. With 0 the run learns only from `offline_buffer`, or from what
+            `num_collectors` collect. None: groups have their own `batch_size`, such as `load.batch_size`.
         data_transformers: tuple or list of callables (observation_spec, reward_spec) -> `DataTransformer`.
             A `Pipeline` applies them in their order.
         policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
-        algorithm_ctor: callable (policy) -> `Algorithm`.
+        algorithm: "ppo", "impala", "sac" or "dqn", which brings settings that learn (`alf.runs.presets`), or
+            a callable (policy) -> `Algorithm`, which brings no others.
         exp_replayer: text or callable, which `alf.replay.make_replayer` takes: the place where experience
             waits for the learner. Without environments it has no effect.
         offline_buffer: text or list, the files of replay buffers that have the same specs: a path, a glob
@@ -75,7 +80,7 @@ class Experiment:
             `num_envs` is 0. Each has environments and actors of its own.
         collectors_ctor: callable (make_collector, specs, num_collectors, first_env_index) -> `Collectors`.
         policies: `Policies`, if several policies act and learn; None: there is one policy. With several,
-            `data_transformers`, `policy_ctor`, `algorithm_ctor`, `exp_replayer` and `learner_ctor` may each
+            `data_transformers`, `policy_ctor`, `algorithm`, `exp_replayer` and `learner_ctor` may each
             be a dict from the name of a policy to the value for that policy.
         seed: int, the seed of the run, from which every environment gets a seed of its own. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. Learner and actors share them: they
@@ -91,10 +96,11 @@ class Experiment:
     def __init__(
         self,
         env_ctor: Callable[..., Any] = load,
-        num_envs: NonNegativeInt = 2,
+        num_groups: NonNegativeInt = 2,
+        num_envs: NonNegativeInt | None = None,
         data_transformers: DataTransformers = (),
         policy_ctor: Ctors = ActorCriticPolicy,
-        algorithm_ctor: Ctors = ImpalaAlgorithm,
+        algorithm: Ctors | str = ImpalaAlgorithm,
         exp_replayer: Any = "one_time",
         offline_buffer: str | Sequence[str] | None = None,
         offline_buffer_length: PositiveInt | None = None,
@@ -110,20 +116,21 @@ class Experiment:
         learner_device: Annotated[str | None, Role.EXECUTION] = None,
         strategy_ctor: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
-        if not num_envs and not num_collectors and offline_buffer is None:
+        num_groups, self._sizes = _split_envs(env_ctor, num_groups, num_envs)
+        if not num_groups and not num_collectors and offline_buffer is None:
             raise ConfigError(
                 "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
             )
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length(unroll_length)
-        if behavior_ctor is not None and not num_envs and not num_collectors:
+        if behavior_ctor is not None and not num_groups and not num_collectors:
             raise ConfigError(
                 "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"
             )
         for_one = {"offline_buffer": offline_buffer, "behavior_ctor": behavior_ctor}
         acting = {"data_transformers": data_transformers, "policy_ctor": policy_ctor}
-        learning = {"algorithm_ctor": algorithm_ctor, "exp_replayer": exp_replayer}
+        learning = {"algorithm": algorithm, "exp_replayer": exp_replayer}
         check_settings(
             policies,
             for_one={**for_one, "strategy_ctor": strategy_ctor},
@@ -131,10 +138,10 @@ class Experiment:
             learning={**learning, "learner_ctor": learner_ctor},
         )
         self.env_ctor = env_ctor
-        self._num_envs = num_envs
+        self._num_groups = num_groups
         self._data_transformers = data_transformers
         self._policy_ctor = policy_ctor
-        self._algorithm_ctor = algorithm_ctor
+        self._algorithm = find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm
         self._exp_replayer = exp_replayer
         self._offline_buffer = offline_buffer
         self._offline_buffer_length = offline_buffer_length
@@ -162,13 +169,13 @@ class Experiment:
         # For the loop of each environment and of at most as many actors. The driver knows the true number,
         # but is made last: by then environments and networks have run operations, and the pool cannot grow
         # any more.
-        reserve_threads(2 * self._num_envs + SPARE_THREADS)
+        reserve_threads(2 * self._num_groups + SPARE_THREADS)
         # Before any operation runs: `MultiWorkerMirroredStrategy` refuses to be made afterwards.
         strategy = self._strategy_ctor() if self._strategy_ctor else None
         envs, collectors = [], None
         try:
             # `envs` grows while they are made, so that those that exist are closed if a later one fails.
-            self._make_envs(seed_everything(self._find_seed(strategy), self._num_envs), envs)
+            self._make_envs(seed_everything(self._find_seed(strategy), self._num_groups), envs)
             settings = self._add_behavior(envs)
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
@@ -255,7 +262,7 @@ class Experiment:
     def _make_envs(self, seeds, envs):
         """Makes an environment, or a list of them, for each seed; adds them to the list `envs`."""
         for seed in seeds:
-            made = self.env_ctor(seed=seed)
+            made = self.env_ctor(seed=seed, **self._sizes)
             made = made if isinstance(made, list) else [made]
             if not made:
                 raise ConfigError("Experiment.env_ctor makes an empty list: it must hold environments")
@@ -322,8 +329,8 @@ class Experiment:
         """Makes the learner of a policy; `name` is None if there is a single policy."""
         device = self._learner_device
         with on_device(device):
-            algorithm = self._setting_of(name, self._algorithm_ctor)(policy)
-        check_type("what Experiment.algorithm_ctor makes", algorithm, Algorithm)
+            algorithm = self._setting_of(name, self._algorithm)(policy)
+        check_type("what Experiment.algorithm makes", algorithm, Algorithm)
         # Outside of the learner's device: replay buffers stay in main memory, which is larger.
         replayer = make_replayer(algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
@@ -378,6 +385,26 @@ class Experiment:
             return replayer
         offline = replay.load_replayer(files, context, self._offline_buffer_length)
         return replay.HybridReplayer(replayer, offline)
+
+
+def _split_envs(env_ctor, num_groups, num_envs):
+    """Returns the number of groups, and the arguments of `env_ctor` that say how large they are."""
+    if num_envs is None:
+        return num_groups, {}
+    num_groups = min(num_groups, num_envs)
+    if not num_groups:
+        return 0, {}
+    size, rest = divmod(num_envs, num_groups)
+    what = f"Experiment.num_envs is {num_envs}"
+    if rest:
+        raise ConfigError(f"{what}: it must be a multiple of Experiment.num_groups = {num_groups}")
+    bound = registry.list_bindings().get(("", "alf.environments.load"), {}).get("batch_size", size)
+    if bound != size and env_ctor is load:
+        raise ConfigError(
+            f"{what}, but num_groups = {num_groups} of load.batch_size = {bound} are {num_groups * bound}: "
+            "set one of the two; num_envs counts all environments"
+        )
+    return num_groups, {"batch_size": size}
 
 
 def make_collector(config, *args, **kwargs):

@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -161,6 +162,13 @@ def check_kind(path, own_file):
     for name, kind in _KINDS.items():
         if name != own_file and os.path.exists(os.path.join(path, name)):
             raise ConfigError(f"root_dir {path!r} holds {kind}: choose another root_dir")
+
+
+def choose_root_dir(*names: str) -> str:
+    """Returns a directory in runs/ that does not exist, for what is trained: "runs/ppo_CartPole-v1"."""
+    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names)))
+    others = (f"{path}_{number}" for number in itertools.count(2))
+    return next(x for x in itertools.chain([path], others) if not os.path.exists(x))
 
 
 def checkpoints_of(path):

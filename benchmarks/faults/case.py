@@ -25,7 +25,7 @@ alf.environments.load.num_workers = 0
 """
 _BATCHED = "Experiment.env_ctor = @RefillingEnvironment"
 _OFF_POLICY = """
-Experiment.num_envs = 1
+Experiment.num_groups = 1
 Experiment.data_transformers = (@ObservationNormalizer, @RewardClipping)
 Experiment.exp_replayer = "uniform"
 UniformReplayer.capacity = 2000
@@ -37,7 +37,7 @@ Checkpoints.replay_buffer = True
 CONFIGS = {
     "impala": _LOAD
     + """
-Experiment.num_envs = 2
+Experiment.num_groups = 2
 ActorCriticNetwork.fc_layer_params = (8,)
 alf.Learner.optimizer = @Adam()
 """,
@@ -45,7 +45,7 @@ alf.Learner.optimizer = @Adam()
     + _OFF_POLICY
     + """
 Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
-Experiment.algorithm_ctor = @DqnAlgorithm
+Experiment.algorithm = @DqnAlgorithm
 alf.EpsilonGreedyPolicy.epsilon = 0.1
 ReplayTraining.mini_batch_length = 2
 QValueNetwork.fc_layer_params = (8,)
@@ -56,7 +56,7 @@ alf.Learner.optimizer = @Adam()
     + """
 alf.environments.load.continuous = True
 Experiment.policy_ctor = @SacPolicy
-Experiment.algorithm_ctor = @SacAlgorithm
+Experiment.algorithm = @SacAlgorithm
 PolicyNetwork.fc_layer_params = (8,)
 CriticsNetwork.fc_layer_params = (8,)
 alf.Learner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}

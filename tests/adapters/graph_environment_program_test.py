@@ -31,7 +31,7 @@ SETTINGS = """
     import my_tf_environment
 
     Experiment.env_ctor = @make_counting
-    Experiment.num_envs = 2
+    Experiment.num_groups = 2
     Experiment.unroll_length = 5
     alf.Learner.optimizer = @Adam()
     Adam.learning_rate = 1e-3

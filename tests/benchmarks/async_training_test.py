@@ -9,8 +9,8 @@ from tests.benchmarks.conftest import import_program
 program = import_program("benchmarks.async_training")
 DRIVERS, make_config, row = program.DRIVERS, program.make_config, program.row
 
-TEXT = """Experiment.num_envs = 8
-Experiment.algorithm_ctor = @PPOAlgorithm
+TEXT = """Experiment.num_groups = 8
+Experiment.algorithm = @PPOAlgorithm
 StopCriteria.num_iterations = 5
 alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 4
@@ -33,7 +33,7 @@ def test_a_run(driver, forks_python):
 def test_every_driver_gets_the_same_batch():
     for driver in DRIVERS:
         config = make_config(TEXT, driver)
-        assert "Experiment.num_envs = 2" in config and "num_envs = 8" not in config
+        assert "Experiment.num_groups = 2" in config and "num_envs = 8" not in config
         assert "Experiment.unroll_length = 8  # steps\n" in config and "learn_queue_cap = 1" not in config
 
 

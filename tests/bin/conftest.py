@@ -64,7 +64,7 @@ class Uneven(gymnasium.Env):
 gymnasium.register("Uneven-v0", Uneven)
 """
 COMMON = """
-Experiment.num_envs = 1
+Experiment.num_groups = 1
 Experiment.seed = 0
 Experiment.unroll_length = 4
 StopCriteria.num_iterations = 2
@@ -98,7 +98,7 @@ KINDS = {
     "dict": COMMON + 'alf.environments.load.name = "uneven_env:Uneven-v0"\n' + IN_PROCESS,
     "mujoco": COMMON
     + """
-        Experiment.algorithm_ctor = @PPOAlgorithm
+        Experiment.algorithm = @PPOAlgorithm
         alf.environments.load.name = "HalfCheetah-v5"
         alf.environments.load.max_episode_steps = 20
         alf.environments.load.num_workers = 0
@@ -112,7 +112,7 @@ KINDS = {
       """,
     "game": COMMON
     + """
-        Experiment.algorithm_ctor = @PPOAlgorithm
+        Experiment.algorithm = @PPOAlgorithm
         alf.environments.load.name = "pettingzoo:pettingzoo.classic.connect_four_v3:env"
         ActorCriticPolicy.action_mask_key = "action_mask"
       """
@@ -122,14 +122,14 @@ KINDS = {
     + REPLAY
     + """
         Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
-        Experiment.algorithm_ctor = @DqnAlgorithm
+        Experiment.algorithm = @DqnAlgorithm
         QValueNetwork.fc_layer_params = (8,)
       """,
     "sac": COMMON
     + REPLAY
     + """
         Experiment.policy_ctor = @SacPolicy
-        Experiment.algorithm_ctor = @SacAlgorithm
+        Experiment.algorithm = @SacAlgorithm
         alf.environments.load.name = "Pendulum-v1"
         alf.environments.load.max_episode_steps = 20
         alf.environments.load.num_workers = 0

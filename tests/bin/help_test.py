@@ -90,7 +90,7 @@ def test_list_settings(run):
     everything = run("train", "--list_settings", "--root_dir=x")
     assert everything.status == 0
     for name, value in {
-        "Experiment.num_envs": 2,
+        "Experiment.num_groups": 2,
         "alf.Learner.optimizer": None,
         "Adam.learning_rate": 0.001,
     }.items():
@@ -108,9 +108,9 @@ def test_list_settings_by_name(command):
     assert error == "error: --list_settings=nope: there is no such setting; --list_settings prints all"
     status, out, (error,) = command(train, list_settings="entropy_wieght")
     assert (status, out) == (2, "") and "did you mean entropy_weight" in error
-    status, out, _ = command(train, list_settings="Experiment.num_envs")
+    status, out, _ = command(train, list_settings="Experiment.num_groups")
     assert status == 0 and out.splitlines()[0] == "Experiment"
-    assert re.findall("^  Experiment.*", out, re.MULTILINE) == ["  Experiment.num_envs: int, at least 0 = 2"]
+    assert re.findall("^  Experiment.*", out, re.MULTILINE) == ["  Experiment.num_groups: int, at least 0 = 2"]
 
 
 OWN = """

@@ -13,7 +13,7 @@ from tests.bin.forks import SECONDS
 pytest.importorskip("ray")
 
 SETTINGS = {
-    "Experiment.num_envs": 0,
+    "Experiment.num_groups": 0,
     "Experiment.num_collectors": 1,
     "RayCollectors.num_envs": 1,
     "Trainer.evaluator_ctor": "@Evaluator",

@@ -23,7 +23,7 @@ def test_defaults_are_texts_as_gin_writes_them():
     names = {
         "Experiment.unroll_length": "8",
         "Experiment.exp_replayer": "'one_time'",
-        "main/Experiment.algorithm_ctor": "@ImpalaAlgorithm",
+        "main/Experiment.algorithm": "@ImpalaAlgorithm",
         "alf.training.Experiment.env_ctor": "@alf.environments.load",
         "ActorCriticNetwork.fc_layer_params": "(64, 64)",
         "alf.environments.load.name": None,
@@ -33,7 +33,7 @@ def test_defaults_are_texts_as_gin_writes_them():
 
 
 def test_a_setting_that_one_side_lacks_has_its_default():
-    theirs = {"Experiment.unroll_length": "8", "Experiment.algorithm_ctor": "@ImpalaAlgorithm"}
+    theirs = {"Experiment.unroll_length": "8", "Experiment.algorithm": "@ImpalaAlgorithm"}
     assert find_differences({}, theirs, FIXED) == find_differences(theirs, {}, FIXED) == []
     theirs["Experiment.unroll_length"] = "9"
     assert find_differences({}, theirs, FIXED) == ["Experiment.unroll_length is 8 here, 9 there"]

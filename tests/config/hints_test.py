@@ -128,8 +128,8 @@ def test_the_line_of_a_gin_file(tmp_path, subtests):
 
 
 def test_a_name_in_place_of_a_reference(subtests):
-    error = error_of("Experiment.algorithm_ctor = PPOAlgorithm", params_name="")
-    assert error.endswith(": write Experiment.algorithm_ctor = @PPOAlgorithm")
+    error = error_of("Experiment.algorithm = PPOAlgorithm", params_name="")
+    assert error.endswith(": write Experiment.algorithm = @PPOAlgorithm")
     error = error_of("alf.Learner.optimizer = Adam", params_name="")
     assert error.endswith(": write alf.Learner.optimizer = @Adam()")
     for value in ("Adam", "Adam()"):
@@ -139,11 +139,11 @@ def test_a_name_in_place_of_a_reference(subtests):
 
 
 WRONG_VALUES = {
-    "Experiment.num_envs = 1.5": "an integer, at least 0",
-    "a/Experiment.num_envs = True": "an integer, at least 0",
+    "Experiment.num_groups = 1.5": "an integer, at least 0",
+    "a/Experiment.num_groups = True": "an integer, at least 0",
     "alf.Learner.max_grad_norm = 1e999": "a number above 0, or None",
-    "Experiment.algorithm_ctor = 'PPOAlgorithm'": "a class or function (@NAME) or a dict",
-    "Experiment.algorithm_ctor = None": "a class or function (@NAME) or a dict",
+    "Experiment.algorithm = 'PPOAlgorithm'": "a class or function (@NAME) or a dict",
+    "Experiment.algorithm = None": "a class or function (@NAME) or a dict",
     "ActorCriticNetwork.fc_layer_params = (64)": "a tuple or list, each an integer, at least 1: write (64,)",
     "main/ActorCriticNetwork.rnn_ctor = 3": "a class or function (@NAME), or None",
     "Experiment.policies = 'a'": "a Policies (@NAME()), or None",
@@ -159,15 +159,15 @@ def test_a_value_of_another_kind(subtests):
 
 
 def test_a_value_of_the_right_kind():
-    parse_config([], ["ActorCriticNetwork.rnn_ctor = None", "Experiment.algorithm_ctor = @PPOAlgorithm"])
+    parse_config([], ["ActorCriticNetwork.rnn_ctor = None", "Experiment.algorithm = @PPOAlgorithm"])
     parse_config([], ["alf.environments.load.name = 'CartPole-v1'"])  # a text or a callable
     parse_config([], ["Experiment.policy_ctor = {'a': @ActorCriticPolicy, 'b': @ActorCriticPolicy}"])
-    parse_config([], ["ctor = @PPOAlgorithm", "Experiment.algorithm_ctor = %ctor"])
+    parse_config([], ["ctor = @PPOAlgorithm", "Experiment.algorithm = %ctor"])
 
 
 def test_a_macro_that_nothing_defines():
-    error = error_of("Experiment.num_envs = %num", "Experiment.seed = %seed", "seed = 3")
-    assert error == "Experiment.num_envs = %num: nothing defines %num: write num = VALUE"
+    error = error_of("Experiment.num_groups = %num", "Experiment.seed = %seed", "seed = 3")
+    assert error == "Experiment.num_groups = %num: nothing defines %num: write num = VALUE"
 
 
 UNQUOTED = {
@@ -196,7 +196,7 @@ PARENTHESES = {
     "Experiment.policies = @Policies": "Experiment.policies = @Policies()",
     "Trainer.callbacks = (@Minimal,)": "Trainer.callbacks = (@Minimal(),)",
     "Population.settings = {'x.y': @a/Uniform}": "Population.settings = {'x.y': @a/Uniform()}",
-    "Experiment.algorithm_ctor = @PPOAlgorithm()": "Experiment.algorithm_ctor = @PPOAlgorithm",
+    "Experiment.algorithm = @PPOAlgorithm()": "Experiment.algorithm = @PPOAlgorithm",
     "Experiment.policy_ctor = {'a': @SacPolicy()}": "Experiment.policy_ctor = {'a': @SacPolicy}",
     "Experiment.data_transformers = (@FrameStacker, @RewardScaling())": (
         "Experiment.data_transformers = (@FrameStacker, @RewardScaling)"
@@ -229,7 +229,7 @@ def test_a_line_that_may_be_meant_is_left_alone(subtests):
 
 def test_what_gin_cannot_read_is_named(subtests):
     for line, words in {
-        "Experiment.num_envs": "Couldn't parse statement",
+        "Experiment.num_groups": "Couldn't parse statement",
         "Experiment.seed = = 1": "line 1): Experiment.seed = = 1",
         "Experiment.seed = (1,": "--gin_param: a bracket or a quotation mark is not closed",
     }.items():
@@ -263,7 +263,7 @@ def test_macros_that_are_used(tmp_path):
 
 
 def test_a_macro_goes_with_the_bindings_that_used_it():
-    parse_config([], ["n = 3", "m = 4", "Population.max_failures = %n", "Experiment.num_envs = %m"])
+    parse_config([], ["n = 3", "m = 4", "Population.max_failures = %n", "Experiment.num_groups = %m"])
     with pytest.raises(ConfigError, match="nothing reads"):
         take_bindings("alf.population")
     gin.get_configurable("Population")(
@@ -272,7 +272,7 @@ def test_a_macro_goes_with_the_bindings_that_used_it():
     take_bindings("alf.population")
     assert [line for line in gin.config_str().splitlines() if "=" in line and line[0] != "#"] == [
         "m = 4",
-        "Experiment.num_envs = %m",
+        "Experiment.num_groups = %m",
     ]
 
 

@@ -115,7 +115,7 @@ CHANGED = {
     ),
     "algorithm": (
         "appo_cartpole",
-        ["Experiment.algorithm_ctor = @ImpalaAlgorithm"],
+        ["Experiment.algorithm = @ImpalaAlgorithm"],
         ", ".join(f"PPOAlgorithm.{x}" for x in ("clip_range", "discount", "entropy_weight", "lambda_")),
     ),
     "prioritized": ("sac_pendulum", [PRIORITIZED, SOON], "UniformReplayer.capacity"),

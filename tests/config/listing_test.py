@@ -63,7 +63,7 @@ def test_each_kind_of_default():
     assert parameters["unroll_length"].default == "8"
     assert parameters["exp_replayer"].default == "'one_time'"
     assert parameters["seed"].default == "None"
-    assert parameters["algorithm_ctor"].default == "@ImpalaAlgorithm"
+    assert parameters["algorithm"].default == "@ImpalaAlgorithm"
     load = {x.name: x for x in find("alf.environments.load").parameters}
     assert load["name"].default == load["batch_size"].default == "no default"
     assert load["**kwargs"].default == ""

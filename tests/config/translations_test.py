@@ -74,8 +74,8 @@ def error_of(*params):
 
 
 ANY_DISCOUNT = " or ".join(f"{x}Algorithm.discount" for x in ("PPO", "Impala", "Sac", "Dqn"))
-PPO = "Experiment.algorithm_ctor = @PPOAlgorithm"
-OF_PPO = "PPO (RLlib, Stable-Baselines3): Experiment.algorithm_ctor = @PPOAlgorithm"
+PPO = "Experiment.algorithm = @PPOAlgorithm"
+OF_PPO = "PPO (RLlib, Stable-Baselines3): Experiment.algorithm = @PPOAlgorithm"
 OF_GAMMA = "gamma (Sample Factory, RLlib, Stable-Baselines3, the first ALF, ALF on PyTorch) is called"
 HALF = "(of half the square here: 0.5 there is 1.0 here)"
 # From the last of some bindings to the end of the error.
@@ -103,11 +103,11 @@ HINTS = {
     (
         "with_wandb = True",
     ): "; with_wandb (Sample Factory): no counterpart; there are TensorBoard's files and a table",
-    ("Experiment.algorithm_ctor = @PPO",): f"; {OF_PPO}",
-    ("Experiment.algorithm_ctor = 'PPO'",): f"; {OF_PPO}",
-    ("Experiment.algorithm_ctor = PPO",): f": {OF_PPO}",
-    ("Experiment.algorithm_ctor = @create_ppo_algorithm",): "; create_ppo_algorithm (the first ALF): "
-    "Experiment.algorithm_ctor = @PPOAlgorithm",
+    ("Experiment.algorithm = @PPO",): f"; {OF_PPO}",
+    ("Experiment.algorithm = 'PPO'",): f"; {OF_PPO}",
+    ("Experiment.algorithm = PPO",): f": {OF_PPO}",
+    ("Experiment.algorithm = @create_ppo_algorithm",): "; create_ppo_algorithm (the first ALF): "
+    "Experiment.algorithm = @PPOAlgorithm",
     (
         "TrainerConfig.num_iterations = 5",
     ): "; TrainerConfig.num_iterations (the first ALF, ALF on PyTorch) is called "

@@ -29,8 +29,8 @@ def test_a_run_saves_when_ray_has_ended(tmp_path, monkeypatch, name):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     root_dir, log = tmp_path / "run", tmp_path / "log"
     params = {
-        "Experiment.algorithm_ctor": "@PPOAlgorithm",
-        "Experiment.num_envs": 1,
+        "Experiment.algorithm": "@PPOAlgorithm",
+        "Experiment.num_groups": 1,
         "Experiment.num_collectors": 1,
         "Experiment.unroll_length": 8,
         "alf.environments.load.name": "'CartPole-v1'",

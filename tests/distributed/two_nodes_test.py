@@ -171,7 +171,7 @@ def test_stop_ends_an_evaluation_that_does_not_answer(start, tmp_path, resources
 
 
 CONFIG = """
-Experiment.num_envs = 1
+Experiment.num_groups = 1
 Experiment.seed = 0
 Experiment.unroll_length = 4
 Experiment.driver_ctor = @SyncOffPolicyDriver

@@ -10,7 +10,7 @@ alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 4
 """
 RUN = """
-Experiment.num_envs = 2
+Experiment.num_groups = 2
 Experiment.unroll_length = 4
 Experiment.seed = 0
 alf.Learner.optimizer = @Adam()
@@ -18,7 +18,7 @@ StopCriteria.num_iterations = 1
 """
 DQN = """
 Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
-Experiment.algorithm_ctor = @DqnAlgorithm
+Experiment.algorithm = @DqnAlgorithm
 Experiment.exp_replayer = "uniform"
 UniformReplayer.capacity = 1000
 ReplayTraining.replay_ratio = 0.25
@@ -31,7 +31,7 @@ Experiment.data_transformers = (@FrameStacker,)
 ActorCriticNetwork.encoder_ctor = @NatureEncoder
 """
 GAME = """
-Experiment.algorithm_ctor = @PPOAlgorithm
+Experiment.algorithm = @PPOAlgorithm
 alf.environments.load.name = "pettingzoo:pettingzoo.classic.connect_four_v3:env"
 """
 MASK = 'ActorCriticPolicy.action_mask_key = "action_mask"\n'
@@ -48,7 +48,7 @@ class Rest(NamedTuple):
 
 # By page and first line of the block.
 RESTS = {
-    ("docs/async_training.md", "Experiment.num_envs = 1"): Rest(
+    ("docs/async_training.md", "Experiment.num_groups = 1"): Rest(
         after="alf.environments.load.batch_size = 4\nalf.environments.load.num_workers = 2\n"
     ),
     ("docs/data.md", "RewardWeighting.weights = (1.0, 0.5, -0.1)"): Rest(
@@ -57,7 +57,7 @@ RESTS = {
     ("docs/data.md", "import my_script"): Rest(DQN),
     ("docs/data.md", "Experiment.behavior_ctor = @load_behavior"): Rest(DQN),
     ("docs/multi_agent.md", "Experiment.env_ctor = @load_pettingzoo"): Rest(
-        "import page_envs\nExperiment.algorithm_ctor = @PPOAlgorithm\n", envs=""
+        "import page_envs\nExperiment.algorithm = @PPOAlgorithm\n", envs=""
     ),
     ("docs/multi_agent.md", 'ActorCriticPolicy.action_mask_key = "action_mask"'): Rest(GAME),
     (
@@ -65,14 +65,14 @@ RESTS = {
         'NatureEncoder.channels = "last"        # or "first"; of ImpalaResEncoder the same',
     ): Rest(PICTURES),
     ("docs/policies.md", "Experiment.policies = @Policies()"): Rest(
-        "Experiment.algorithm_ctor = @PPOAlgorithm\n"
+        "Experiment.algorithm = @PPOAlgorithm\n"
     ),
     ("docs/policies.md", "Experiment.policies = @League()"): Rest(GAME + MASK, "League.num_sequences = 4\n"),
     ("docs/population.md", "Experiment.policies = @PolicyPopulation()"): Rest(
-        "Experiment.algorithm_ctor = @PPOAlgorithm\n" + RANGE
+        "Experiment.algorithm = @PPOAlgorithm\n" + RANGE
     ),
     ("docs/sweep.md", "Sweep.settings = {"): Rest(
-        "import alf.studies.sweep_settings\nExperiment.algorithm_ctor = @PPOAlgorithm\n"
+        "import alf.studies.sweep_settings\nExperiment.algorithm = @PPOAlgorithm\n"
     ),
     ("docs/environments.md", 'alf.environments.load.name = "ALE/Pong-v5"'): Rest(
         after="ActorCriticNetwork.fc_layer_params = (8,)\n"

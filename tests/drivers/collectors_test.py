@@ -301,7 +301,7 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
 
     experiment = Experiment(
         env_ctor=lambda seed: CountingEnvironment(B),
-        algorithm_ctor=ImpalaAlgorithm,
+        algorithm=ImpalaAlgorithm,
         learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam()),
         num_envs=num_envs,
         num_collectors=num_collectors,

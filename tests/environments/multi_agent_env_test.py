@@ -535,10 +535,10 @@ def test_normalizers_do_not_count_agents_that_are_not_in_the_game():
 
 TRAINING = """
 import alf.learner.optimizers
-Experiment.num_envs = 2
+Experiment.num_groups = 2
 Experiment.seed = 0
 Experiment.unroll_length = 8
-Experiment.algorithm_ctor = @{algorithm}
+Experiment.algorithm = @{algorithm}
 Experiment.data_transformers = (@ObservationNormalizer, @RewardNormalizer)
 alf.environments.load.name = "pettingzoo:tests.workers.counting_games:{game}"
 alf.environments.load.batch_size = 2

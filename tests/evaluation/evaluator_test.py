@@ -418,7 +418,7 @@ class AfterIteration(Callback):
 
 
 CONFIG = """
-Experiment.num_envs = 1
+Experiment.num_groups = 1
 Experiment.unroll_length = 4
 Experiment.driver_ctor = @SyncOffPolicyDriver
 alf.environments.load.name = "CartPole-v1"

@@ -120,7 +120,7 @@ def make_trainer(
     experiment = {
         "env_ctor": env_ctor,
         "policy_ctor": Improving,
-        "algorithm_ctor": NoAlgorithm,
+        "algorithm": NoAlgorithm,
         "learner_ctor": functools.partial(make_idle_learner, move=improve),
         "driver_ctor": driver_ctor,
         "policies": league,

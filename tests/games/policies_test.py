@@ -117,7 +117,7 @@ def make_two_algorithms(mapping):
             "a": functools.partial(ActorCriticPolicy, network_ctor=networks["a"]),
             "b": functools.partial(EpsilonGreedyPolicy, network_ctor=networks["b"], epsilon=0.1),
         },
-        algorithm_ctor={"a": PPOAlgorithm, "b": DqnAlgorithm},
+        algorithm={"a": PPOAlgorithm, "b": DqnAlgorithm},
         exp_replayer={"a": "one_time", "b": "uniform"},
     )
 
@@ -186,7 +186,7 @@ def test_recurrent_and_other_policies_share_environments(tmp_path):
         policy_ctor={
             name: functools.partial(ActorCriticPolicy, network_ctor=n) for name, n in networks.items()
         },
-        algorithm_ctor=ImpalaAlgorithm,
+        algorithm=ImpalaAlgorithm,
     )
     trainer = train(tmp_path, experiment, 12)
     specs = [policy.state_spec for policy in trainer.learner.policy.policies.values()]
@@ -202,7 +202,7 @@ def test_settings_come_from_the_scope_of_the_policy(tmp_path):
         a/alf.Learner.max_policy_lag = 3
         """
     )
-    experiment = make_experiment(Policies(("a", "b")), algorithm_ctor=PPOAlgorithm)
+    experiment = make_experiment(Policies(("a", "b")), algorithm=PPOAlgorithm)
     learners = experiment.make_driver().learner.learners
     lags = {name: learner._max_policy_lag for name, learner in learners.items()}
     assert lags == {"a": 3, "b": None}
@@ -251,7 +251,7 @@ def test_a_wrong_setting_is_one_line(subtests):
 
 NOT_TOGETHER = [
     ({"policies": "a"}, "Experiment.policies is 'a'"),
-    ({"algorithm_ctor": {"a": PPOAlgorithm}}, "Experiment.algorithm_ctor is .* no entry for 'b'"),
+    ({"algorithm": {"a": PPOAlgorithm}}, "Experiment.algorithm is .* no entry for 'b'"),
     (
         {"data_transformers": {"a": (), "b": (), "x": ()}},
         "data_transformers is .* an entry for 'x'; the policies are",
@@ -272,7 +272,7 @@ def test_settings_that_do_not_go_together(subtests):
 
 
 def test_settings_of_learning_need_no_entry_for_frozen_policies():
-    settings = {"algorithm_ctor": {"a": ImpalaAlgorithm}, "exp_replayer": {"a": "one_time", "b": "uniform"}}
+    settings = {"algorithm": {"a": ImpalaAlgorithm}, "exp_replayer": {"a": "one_time", "b": "uniform"}}
     driver = make_experiment(Policies(("a", "b"), frozen=("b",)), **settings).make_driver()
     assert type(driver.learner.learners["a"].algorithm) is ImpalaAlgorithm
 
@@ -323,7 +323,7 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
     experiment = make_experiment(
         policies,
         policy_ctor={"a": Matching, "b": functools.partial(Matching, matches=False)},
-        algorithm_ctor=NoAlgorithm,
+        algorithm=NoAlgorithm,
         learner_ctor=make_idle_learner,
     )
     train(tmp_path, experiment, 4, evaluator_ctor=evaluator, callbacks=[Keep()])
@@ -338,7 +338,7 @@ def make_replay_policies(**kwargs):
     return make_experiment(
         Policies(("a", "b")),
         policy_ctor=functools.partial(EpsilonGreedyPolicy, network_ctor=network_ctor, epsilon=0.1),
-        algorithm_ctor=DqnAlgorithm,
+        algorithm=DqnAlgorithm,
         exp_replayer="uniform",
         **kwargs,
     )

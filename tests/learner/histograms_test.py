@@ -28,8 +28,8 @@ SHOWN = dict(debug_summaries=True, summarize_grads_and_vars=True)
 ALL_SHOWN = dict(rollout_summaries=True, **SHOWN)
 
 
-def make_replay_learner(algorithm_ctor=Quadratic, **settings):
-    algorithm = algorithm_ctor()
+def make_replay_learner(algorithm=Quadratic, **settings):
+    algorithm = algorithm()
     pipeline = algorithm.policy.data_transformer
     reward = tf.TensorSpec((*UNROLL_SPEC.reward.shape, *pipeline.input_reward_spec.shape))
     spec = UNROLL_SPEC._replace(reward=reward, state=PolicyState(transformer=pipeline.state_spec))

@@ -44,23 +44,23 @@ def parts(kind):
     return {
         "ppo": dict(
             env_ctor=functools.partial(load, "CartPole-v1", batch_size=8),
-            algorithm_ctor=PPOAlgorithm,
+            algorithm=PPOAlgorithm,
         ),
         "impala": dict(
             env_ctor=functools.partial(load, "CartPole-v1", batch_size=8),
             policy_ctor=functools.partial(ActorCriticPolicy, network_ctor=lstm),
-            algorithm_ctor=ImpalaAlgorithm,
+            algorithm=ImpalaAlgorithm,
         ),
         "dqn": dict(
             env_ctor=functools.partial(load, "CartPole-v1", batch_size=8),
             policy_ctor=EpsilonGreedyPolicy,
-            algorithm_ctor=functools.partial(DqnAlgorithm, n_step=3, target_update_period=2),
+            algorithm=functools.partial(DqnAlgorithm, n_step=3, target_update_period=2),
             exp_replayer=functools.partial(PrioritizedReplayer, capacity=1000),
         ),
         "sac": dict(
             env_ctor=functools.partial(load, "Pendulum-v1", batch_size=8, max_episode_steps=5, num_workers=0),
             policy_ctor=SacPolicy,
-            algorithm_ctor=SacAlgorithm,
+            algorithm=SacAlgorithm,
             exp_replayer=functools.partial(PrioritizedReplayer, capacity=1000),
         ),
     }[kind]

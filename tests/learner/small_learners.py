@@ -24,11 +24,11 @@ def make_env(continuous=False):
     return MatchObservationEnvironment(4, episode_length=3, continuous=continuous)
 
 
-def make_learner(algorithm_ctor, env, rnn_ctor=None, optimizer=None, transformers=(), **settings):
+def make_learner(algorithm, env, rnn_ctor=None, optimizer=None, transformers=(), **settings):
     """Makes a learner; that of SAC and DQN trains on all sequences of its buffer in turn.
 
     Args:
-        algorithm_ctor: class of an algorithm, or a partial of it.
+        algorithm: class of an algorithm, or a partial of it.
         env: the environment whose experience it gets.
         rnn_ctor: what makes recurrent layers, or None.
         optimizer: as in `Learner`; None is SGD.
@@ -39,23 +39,23 @@ def make_learner(algorithm_ctor, env, rnn_ctor=None, optimizer=None, transformer
     small = lambda cls: functools.partial(cls, fc_layer_params=(8,), rnn_ctor=rnn_ctor, seed=0)  # noqa: E731
     pipeline = Pipeline(specs.observation, specs.reward, transformers)
     acting, more = (pipeline.observation_spec, specs.action), {"data_transformer": pipeline}
-    if algorithm_ctor is DqnAlgorithm:
+    if algorithm is DqnAlgorithm:
         policy = EpsilonGreedyPolicy(*acting, small(QValueNetwork), **more)
         algorithm = DqnAlgorithm(policy, target_update_period=2)
-    elif algorithm_ctor is SacAlgorithm:
+    elif algorithm is SacAlgorithm:
         critic_ctor = small(CriticsNetwork)
         policy = SacPolicy(*acting, small(PolicyNetwork), critic_ctor if rnn_ctor else None, **more)
         algorithm = SacAlgorithm(policy, None if rnn_ctor else critic_ctor, initial_alpha=0.1)
     else:
         policy = ActorCriticPolicy(*acting, small(ActorCriticNetwork), **more)
-        algorithm = algorithm_ctor(policy)
-    if algorithm_ctor in (DqnAlgorithm, SacAlgorithm):
+        algorithm = algorithm(policy)
+    if algorithm in (DqnAlgorithm, SacAlgorithm):
         replayer = UniformReplayer(specs.unroll_spec(policy, T), specs.num_envs)
         training = ReplayTraining(
             replayer, mini_batch_size=8, mini_batch_length=1, whole_replay_buffer_training=True
         )
     else:
-        is_ppo = algorithm_ctor is not ImpalaAlgorithm
+        is_ppo = algorithm is not ImpalaAlgorithm
         training = UnrollTraining(num_epochs=2, num_minibatches=2) if is_ppo else None
     optimizer = optimizer or tf.keras.optimizers.legacy.SGD(0.1)
     return Learner(algorithm, optimizer, training, **settings)

@@ -51,7 +51,7 @@ def test_the_target_of_all_runs():
     assert find_target([{name: "4"}], "train/loss") is None
 
 
-@pytest.mark.parametrize("binding", ["Adam.learning_rate", "Experiment.num_envs", "Loss.seedling"])
+@pytest.mark.parametrize("binding", ["Adam.learning_rate", "Experiment.num_groups", "Loss.seedling"])
 def test_a_binding_that_is_a_difference(binding):
     runs = [{**PPO, binding: value, "Experiment.seed": seed} for seed in "01" for value in ("0.1", "0.01")]
     assert group(*runs) == {f"{binding}=0.1": [0, 2], f"{binding}=0.01": [1, 3]}

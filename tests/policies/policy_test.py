@@ -262,10 +262,10 @@ def test_a_recurrent_critic_is_carried_along_by_the_copy():
     assert_same(copied.rollout_step(make_time_step(), state).state, expected)
 
 
-@pytest.mark.parametrize("name, algorithm_ctor", [("epsilon-greedy", DqnAlgorithm), ("sac", SacAlgorithm)])
-def test_a_policy_has_no_variables_that_only_training_needs(name, algorithm_ctor):
+@pytest.mark.parametrize("name, algorithm", [("epsilon-greedy", DqnAlgorithm), ("sac", SacAlgorithm)])
+def test_a_policy_has_no_variables_that_only_training_needs(name, algorithm):
     policy = POLICIES[name]()
     expected = [*policy.network.variables, *policy.progress]
-    algorithm = algorithm_ctor(policy)
+    algorithm = algorithm(policy)
     assert {id(v) for v in policy.variables} == {id(v) for v in expected}
     assert len(policy.variables) == len(expected) < len(algorithm.variables)

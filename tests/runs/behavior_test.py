@@ -53,12 +53,12 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
         return super().preprocess(experience, state)
 
 
-def make_experiment(env_ctor, algorithm_ctor=DqnAlgorithm, **kwargs):
+def make_experiment(env_ctor, algorithm=DqnAlgorithm, **kwargs):
     optimizer = tf.keras.optimizers.legacy.Adam(0.01)
     settings = dict(
         env_ctor=env_ctor,
         policy_ctor=EpsilonGreedyPolicy,
-        algorithm_ctor=algorithm_ctor,
+        algorithm=algorithm,
         exp_replayer="uniform",
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
         unroll_length=5,
@@ -117,7 +117,7 @@ def test_dqn_learns_from_a_script():
 
 EXPERT = """
 Experiment.seed = 1
-Experiment.num_envs = 1
+Experiment.num_groups = 1
 alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 2
 ActorCriticNetwork.fc_layer_params = (8,)
@@ -149,7 +149,7 @@ def test_another_runs_agent_acts_and_carries_its_state(expert):
             [],
             [
                 "Experiment.policy_ctor = @alf.EpsilonGreedyPolicy",
-                "Experiment.algorithm_ctor = @DqnAlgorithm",
+                "Experiment.algorithm = @DqnAlgorithm",
                 "Experiment.exp_replayer = 'uniform'",
                 "Experiment.behavior_ctor = @load_behavior",
                 f"load_behavior.root_dir = {expert!r}",

@@ -16,17 +16,17 @@ from tests.builders import build_driver
 registry.import_settings()
 
 SMALL = (
-    "Experiment.num_envs = 1",
+    "Experiment.num_groups = 1",
     "alf.environments.load.batch_size = 4",
     "alf.environments.load.num_workers = 0",
 )
 OTHER_PARTS = {
     # Of an algorithm and its policy.
-    ("impala_cartpole", "Experiment.algorithm_ctor = @SacAlgorithm"): (
+    ("impala_cartpole", "Experiment.algorithm = @SacAlgorithm"): (
         "SacAlgorithm needs the policy SacPolicy, not ActorCriticPolicy: write @SacPolicy in "
         "Experiment.policy_ctor"
     ),
-    ("impala_cartpole", "Experiment.algorithm_ctor = @DqnAlgorithm"): (
+    ("impala_cartpole", "Experiment.algorithm = @DqnAlgorithm"): (
         "DqnAlgorithm needs the policy EpsilonGreedyPolicy, not ActorCriticPolicy: write "
         "@alf.EpsilonGreedyPolicy in Experiment.policy_ctor"
     ),
@@ -79,8 +79,8 @@ OTHER_PARTS = {
     ("impala_cartpole", "Experiment.policy_ctor = @parts_test.make_nothing"): (
         "what Experiment.policy_ctor makes is an object of NoneType: it must be one of Policy"
     ),
-    ("impala_cartpole", "Experiment.algorithm_ctor = @parts_test.make_nothing"): (
-        "what Experiment.algorithm_ctor makes is an object of NoneType: it must be one of Algorithm"
+    ("impala_cartpole", "Experiment.algorithm = @parts_test.make_nothing"): (
+        "what Experiment.algorithm makes is an object of NoneType: it must be one of Algorithm"
     ),
     ("impala_cartpole", "Experiment.learner_ctor = @parts_test.make_nothing"): (
         "what Experiment.learner_ctor makes is an object of NoneType: it must be one of Learner"
@@ -131,7 +131,7 @@ LOAD = "alf.environments.load"
 SGD = ("alf.Learner.optimizer = @SGD()", "SGD.learning_rate = 0.1")
 WRONG_VALUES = {
     ("Experiment.num_envs = 0",): "Experiment.num_envs is 0",
-    ("Experiment.num_envs = '2'",): "Experiment.num_envs is '2'",
+    ("Experiment.num_groups = '2'",): "Experiment.num_groups is '2'",
     ("Experiment.seed = 1.5",): "Experiment.seed is 1.5",
     ("Experiment.unroll_length = 'x'",): "unroll_length is 'x'",
     ("Experiment.unroll_length = 2.5",): "unroll_length is 2.5, not an integer above 0",

@@ -28,7 +28,7 @@ from tests.training.small_runs import IdleTraining, add_to_weights
 CONFIG = """
 import alf.learner.optimizers
 Experiment.env_ctor = @alf.environments.load
-Experiment.num_envs = 1
+Experiment.num_groups = 1
 Experiment.unroll_length = 4
 Experiment.seed = 1
 Experiment.data_transformers = (@ObservationNormalizer,)

@@ -340,7 +340,7 @@ def test_an_error_of_training_is_raised(make_member, monkeypatch):
 OWNERS = {
     "PPO": (
         "cartpole",
-        "Experiment.algorithm_ctor = @PPOAlgorithm\nExperiment.data_transformers = (@RewardScaling,)",
+        "Experiment.algorithm = @PPOAlgorithm\nExperiment.data_transformers = (@RewardScaling,)",
         [
             "PPOAlgorithm.discount",
             "PPOAlgorithm.entropy_weight",

@@ -43,7 +43,7 @@ INTERVAL = 60
 RANGES = {"Adam.learning_rate": LogUniform(1e-4, 1e-1), "PPOAlgorithm.entropy_weight": Uniform(0.0, 0.1)}
 CONFIG = """
 Experiment.policies = @PolicyPopulation()
-Experiment.algorithm_ctor = @PPOAlgorithm
+Experiment.algorithm = @PPOAlgorithm
 Experiment.unroll_length = 4
 Experiment.seed = 0
 PolicyPopulation.num_policies = 3
@@ -63,7 +63,7 @@ Adam.learning_rate = 0.5
 """
 DQN = """
 Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
-Experiment.algorithm_ctor = @DqnAlgorithm
+Experiment.algorithm = @DqnAlgorithm
 Experiment.exp_replayer = "uniform"
 PolicyPopulation.settings = {
   "Adam.learning_rate": @rate/LogUniform(),
@@ -739,7 +739,7 @@ BAD = {
     "num_sequences": ("PolicyPopulation.num_sequences = 0", "PolicyPopulation.num_sequences is 0"),
     "mapping": ("PolicyPopulation.mapping = ('x',)", "Policies.mapping is .*no policy 'x'"),
     "algorithms": (
-        "Experiment.algorithm_ctor = {'policy_0': @PPOAlgorithm, 'policy_1': @ImpalaAlgorithm, "
+        "Experiment.algorithm = {'policy_0': @PPOAlgorithm, 'policy_1': @ImpalaAlgorithm, "
         "'policy_2': @PPOAlgorithm}\nPolicyPopulation.settings = {'Adam.learning_rate': @rate/LogUniform()}",
         "policy_0 and policy_1 differ in their algorithm",
     ),

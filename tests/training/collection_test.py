@@ -72,7 +72,7 @@ def make_trainer(
     parts = {
         "env_ctor": functools.partial(Environment, [] if made is None else made),
         "policy_ctor": EpsilonGreedyPolicy,
-        "algorithm_ctor": DqnAlgorithm,
+        "algorithm": DqnAlgorithm,
         "exp_replayer": "uniform",
         "learner_ctor": functools.partial(learner, optimizer=optimizer),
         "driver_ctor": SyncOffPolicyDriver,
@@ -334,7 +334,7 @@ def test_too_little_was_collected(tmp_path):
         make_trainer(tmp_path, 6).train()
 
 
-UNROLLS = dict(exp_replayer="one_time", policy_ctor=ActorCriticPolicy, algorithm_ctor=ImpalaAlgorithm)
+UNROLLS = dict(exp_replayer="one_time", policy_ctor=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
 FROM, UNTIL = "Trainer.collect_from_iteration = 5", "Trainer.collect_until_env_steps = 100"
 
 

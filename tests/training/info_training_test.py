@@ -51,7 +51,7 @@ def make_env_by_gin(seed):
 
 def make_trainer(
     root_dir,
-    algorithm_ctor=InfoDqn,
+    algorithm=InfoDqn,
     num_iterations=10,
     env_ctor=make_env,
     learner=make_counting_replay_learner,
@@ -63,7 +63,7 @@ def make_trainer(
         **{
             "env_ctor": env_ctor,
             "policy_ctor": EpsilonGreedyPolicy,
-            "algorithm_ctor": algorithm_ctor,
+            "algorithm": algorithm,
             "exp_replayer": "uniform",
             "learner_ctor": functools.partial(learner, optimizer=optimizer),
             "driver_ctor": SyncOffPolicyDriver,
@@ -99,7 +99,7 @@ def test_an_algorithm_that_uses_info_gets_it_in_mixed_batches(tmp_path):
 
 
 def test_an_algorithm_that_uses_info_needs_it_in_an_offline_buffer(tmp_path):
-    make_trainer(tmp_path, algorithm_ctor=DqnAlgorithm).train()
+    make_trainer(tmp_path, algorithm=DqnAlgorithm).train()
     with np.load(buffer_file(tmp_path)) as file:
         assert not [name for name in file if name.startswith("env_info")]
     with pytest.raises(ConfigError, match=r"RewardShaping uses `Experience.env_info`.* has none"):
@@ -107,7 +107,7 @@ def test_an_algorithm_that_uses_info_needs_it_in_an_offline_buffer(tmp_path):
 
 
 def test_summaries_show_the_info(tmp_path):
-    make_trainer(tmp_path, algorithm_ctor=DqnAlgorithm).train()
+    make_trainer(tmp_path, algorithm=DqnAlgorithm).train()
     events = read_events(tmp_path / "train")
     last = {tag: points[-1][1] for tag, points in events.items()}
     assert last["metrics/info_last/step"] == 5 and last["metrics/info/step"] == 3

@@ -112,7 +112,7 @@ def run_impala(root_dir):
         root_dir,
         env_ctor=RichEnvironment,
         policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
-        algorithm_ctor=ImpalaAlgorithm,
+        algorithm=ImpalaAlgorithm,
         learner_ctor=functools.partial(Learner, **learner),
         driver_ctor=AsyncOffPolicyDriver,
         evaluator_ctor=functools.partial(
@@ -128,7 +128,7 @@ def run_ppo(root_dir):
     train(
         root_dir,
         policy_ctor=make_policy(ActorCriticPolicy, network),
-        algorithm_ctor=PPOAlgorithm,
+        algorithm=PPOAlgorithm,
         exp_replayer="cyclic_one_time",
         learner_ctor=functools.partial(Learner, optimizer=optimizer, rollout_summaries=True),
         driver_ctor=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
@@ -139,7 +139,7 @@ def run_dqn(root_dir):
     train(
         root_dir,
         policy_ctor=make_policy(EpsilonGreedyPolicy, QValueNetwork),
-        algorithm_ctor=DqnAlgorithm,
+        algorithm=DqnAlgorithm,
         exp_replayer="uniform",
         learner_ctor=functools.partial(
             Learner, optimizer=Adam(), debug_summaries=True, rollout_summaries=True
@@ -154,7 +154,7 @@ def run_sac(root_dir):
         root_dir,
         env_ctor=functools.partial(make_match, continuous=True),
         policy_ctor=make_policy(SacPolicy, PolicyNetwork),
-        algorithm_ctor=functools.partial(SacAlgorithm, critic_ctor=critics),
+        algorithm=functools.partial(SacAlgorithm, critic_ctor=critics),
         exp_replayer="uniform",
         learner_ctor=functools.partial(Learner, optimizer=Adam()),
         driver_ctor=SyncOffPolicyDriver,
@@ -172,7 +172,7 @@ def run_league(root_dir):
         root_dir,
         env_ctor=RichDuel,
         policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
-        algorithm_ctor=DecayingImpala,
+        algorithm=DecayingImpala,
         learner_ctor=functools.partial(Learner, **learner),
         policies=League(),
         evaluator_ctor=functools.partial(Evaluator, interval_steps=1, num_episodes=8),
@@ -186,7 +186,7 @@ def run_population(root_dir):
     train(
         root_dir,
         policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
-        algorithm_ctor=DecayingPPO,
+        algorithm=DecayingPPO,
         exp_replayer="cyclic_one_time",
         learner_ctor=lambda algorithm, training: Learner(algorithm, Adam(), training),
         policies=population,

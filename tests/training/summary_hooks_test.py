@@ -44,7 +44,7 @@ def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_ctor)
         env_ctor=lambda seed: CountingEnvironment(2),
         num_envs=1,
         policy_ctor=EpsilonGreedyPolicy,
-        algorithm_ctor=Summarizing,
+        algorithm=Summarizing,
         exp_replayer="uniform",
         learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam(1e-6)),
         driver_ctor=driver_ctor,

@@ -64,7 +64,7 @@ def make_trainer(
         make_env,
         num_envs,
         policy_ctor=policy,
-        algorithm_ctor=algorithm,
+        algorithm=algorithm,
         exp_replayer=replayer,
         offline_buffer=offline_buffer,
         offline_buffer_length=offline_buffer_length,

@@ -82,13 +82,13 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
         return super().preprocess(experience, state)
 
 
-def make_experiment(algorithm_ctor=CheckingImpala, policy_ctor=ActorCriticPolicy, **kwargs):
+def make_experiment(algorithm=CheckingImpala, policy_ctor=ActorCriticPolicy, **kwargs):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
     settings = {"driver_ctor": SyncOffPolicyDriver, "unroll_length": 5, **kwargs}
     return Experiment(
         env_ctor=lambda seed: load(TwoRewards, 2, seed, num_workers=0),
         policy_ctor=policy_ctor,
-        algorithm_ctor=algorithm_ctor,
+        algorithm=algorithm,
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
         **settings,
     )
@@ -136,7 +136,7 @@ def test_the_sum_is_plain_until_the_weights_change_and_a_checkpoint_keeps_them(t
 
 
 def test_replayed_rewards_are_summed(tmp_path):
-    kwargs = dict(algorithm_ctor=CheckingDqn, policy_ctor=EpsilonGreedyPolicy, exp_replayer="uniform")
+    kwargs = dict(algorithm=CheckingDqn, policy_ctor=EpsilonGreedyPolicy, exp_replayer="uniform")
     trainer = make_trainer(tmp_path, 4, driver_ctor=AsyncOffPolicyDriver, **kwargs)
     trainer.train()
     assert int(trainer.learner.algorithm.checks) > 0
@@ -174,7 +174,7 @@ class KeepsVectors(ImpalaAlgorithm):
 
 
 def test_an_algorithm_may_get_the_vectors(tmp_path):
-    trainer = make_trainer(tmp_path, 2, algorithm_ctor=KeepsVectors)
+    trainer = make_trainer(tmp_path, 2, algorithm=KeepsVectors)
     assert trainer.train()[0]
 
 

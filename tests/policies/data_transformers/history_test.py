@@ -249,7 +249,7 @@ def make_experiment(driver_ctor, exp_replayer):
         env_ctor=lambda seed: CountingEnvironment(3, episode_length=9),
         data_transformers=ALL,
         policy_ctor=Showing,
-        algorithm_ctor=Checking,
+        algorithm=Checking,
         exp_replayer=exp_replayer,
         driver_ctor=driver_ctor,
         unroll_length=4,

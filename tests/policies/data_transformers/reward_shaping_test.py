@@ -174,7 +174,7 @@ def make_experiment(weights=None, info_keys=("code", "step")):
         policy_ctor=functools.partial(
             ActorCriticPolicy, network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(4,))
         ),
-        algorithm_ctor=Recording,
+        algorithm=Recording,
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
         driver_ctor=SyncOffPolicyDriver,
         unroll_length=5,

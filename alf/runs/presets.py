@@ -1,0 +1,117 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Presets: settings with which an algorithm learns on most environments of a kind.
+
+`Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
+of the environment, ppo_continuous.gin and ppo_images.gin. A later file replaces bindings of an earlier one,
+and the user's own bindings replace all of them.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+import alf
+from alf.algorithms import find_algorithm
+from alf.config import registry
+from alf.config.parsing import add_defaults
+from alf.config.short_names import find_full_name
+from alf.core.annotations import NestedSpec
+from alf.drivers import EnvSpecs
+from alf.drivers.driver import Driver
+from alf.networks.images import is_image
+from alf.replay import find_files, read_row_spec
+from alf.runs.experiment import Experiment
+from alf.runs.saved_run import make_env
+
+_FOLDER = Path(alf.__file__).with_name("presets")
+_EXPERIMENT = "", "alf.training.Experiment"
+_LOAD = "alf.environments.load.name"
+
+
+def make_driver() -> Driver:
+    """Makes the driver that gin's bindings describe, with the preset if they choose one."""
+    add_preset()
+    return Experiment().make_driver()
+
+
+def add_preset() -> None:
+    """Adds the preset that `Experiment.algorithm` names to gin's configuration, and logs its files.
+
+    It makes one environment to read its spaces. Nothing happens if `Experiment.algorithm` is no text.
+    """
+    bound = registry.list_bindings().get(_EXPERIMENT, {})
+    name = bound.get("algorithm")
+    if not isinstance(name, str):
+        return
+    find_algorithm(name)  # Before anything is made.
+    with registry.unrecorded():
+        observation, action = _read_specs(bound)
+    paths = _list_files(name.lower(), observation, action)
+    add_defaults("\n".join(path.read_text(encoding="utf-8") for path in paths))
+    files = " and ".join(f"alf/presets/{path.name}" for path in paths)
+    spaces = f"{_describe(observation)} observed, {_describe(action)} chosen"
+    logging.info("%s, %s: %s; --root_dir/operative_config.gin has all settings", name, spaces, files)
+
+
+def find_bindings(
+    env: Any, algorithm: str | None, steps: int | None, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Finds the gin bindings that say the same as short names. Call it after gin files were read.
+
+    Args:
+        env: text or callable, `load.name`; None leaves what gin has.
+        algorithm: text, `Experiment.algorithm`; None leaves what gin has.
+        steps: int, `StopCriteria.num_env_steps`; None leaves what gin has.
+        settings: dict from names, such as "learning_rate", to values (`find_full_name`).
+
+    Returns:
+        a dict from names of bindings to values.
+
+    Raises:
+        ConfigError: if a name, or the algorithm, is unknown.
+    """
+    given = {_LOAD: env, "Experiment.algorithm": algorithm, "StopCriteria.num_env_steps": steps}
+    bindings = {name: value for name, value in given.items() if value is not None}
+    preset = algorithm or registry.list_bindings().get(_EXPERIMENT, {}).get("algorithm")
+    used = registry.list_names() | (list_preset(preset) if isinstance(preset, str) else set())
+    return bindings | {find_full_name(name, used): value for name, value in settings.items()}
+
+
+def list_preset(name: str) -> set[str]:
+    """Returns the full names of all settings in the files of a preset; ConfigError if there is none."""
+    find_algorithm(name)
+    texts = [path.read_text(encoding="utf-8") for path in _FOLDER.glob(f"{name.lower()}*.gin")]
+    return set().union(*map(registry.read_names, texts))
+
+
+def _read_specs(bound):
+    """Returns the specs of observations and actions, nests of unbatched tensor specs.
+
+    Without environments they are those of the `offline_buffer`.
+    """
+    if bound.get("num_envs") == 0 and not bound.get("num_collectors"):
+        rows = read_row_spec(find_files(bound.get("offline_buffer"))[0])
+        return rows.observation, rows.action
+    env = make_env(None, batch_size=1, maps_policies=False)
+    try:
+        specs = EnvSpecs([env])
+    finally:
+        env.close()
+    return specs.observation, specs.action
+
+
+def _list_files(name, observation, action):
+    kinds = [""]
+    if any(spec.dtype.is_floating for spec in tf.nest.flatten(action)):
+        kinds.append("_continuous")
+    if any(map(is_image, tf.nest.flatten(observation))):
+        kinds.append("_images")
+    return [path for kind in kinds if (path := _FOLDER / f"{name}{kind}.gin").is_file()]
+
+
+def _describe(nest: NestedSpec) -> str:
+    """Returns "float32 [17] and uint8 [84, 84, 4]" for a nest of specs."""
+    return " and ".join(f"{spec.dtype.name} {spec.shape.as_list()}" for spec in tf.nest.flatten(nest))
