@@ -2,8 +2,8 @@
 """Presets: settings with which an algorithm learns on most environments of a kind.
 
 `Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
-of the environment, ppo_continuous.gin and ppo_images.gin. A later file replaces bindings of an earlier one,
-and the user's own bindings replace all of them.
+of the environment, ppo_floats.gin (observations), ppo_continuous.gin (actions) and ppo_images.gin. A later
+file replaces bindings of an earlier one, and the user's own bindings replace all of them.
 """
 
 from collections.abc import Mapping
@@ -104,12 +104,15 @@ def _read_specs(bound):
 
 
 def _list_files(name, observation, action):
-    kinds = [""]
-    if any(spec.dtype.is_floating for spec in tf.nest.flatten(action)):
-        kinds.append("_continuous")
-    if any(map(is_image, tf.nest.flatten(observation))):
-        kinds.append("_images")
-    return [path for kind in kinds if (path := _FOLDER / f"{name}{kind}.gin").is_file()]
+    observed, chosen = tf.nest.flatten(observation), tf.nest.flatten(action)
+    kinds = {
+        "": True,
+        "_floats": any(spec.dtype.is_floating for spec in observed),
+        "_continuous": any(spec.dtype.is_floating for spec in chosen),
+        "_images": any(map(is_image, observed)),
+    }
+    paths = [_FOLDER / f"{name}{kind}.gin" for kind, applies in kinds.items() if applies]
+    return list(filter(Path.is_file, paths))
 
 
 def _describe(nest: NestedSpec) -> str:

@@ -29,9 +29,10 @@ def _read_bad_gin(lab, content):
 
 @_CONFIG.add("operative_config_binary", "a binary operative_config.gin in root_dir")
 def _read_bad_operative_config(lab):
-    lab.root_dir.mkdir(parents=True)
+    lab.run("impala", ["StopCriteria.num_iterations = 6"])
     (lab.root_dir / "operative_config.gin").write_bytes(_BINARY)
-    return Expected(2, r"operative_config\.gin", saved=False).check(lab.run(warm=True))
+    training = lab.run("impala", ["StopCriteria.num_iterations = 9"])
+    return Expected(2, r"operative_config\.gin", saved=True).check(training)
 
 
 @_CONFIG.add(
