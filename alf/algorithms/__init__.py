@@ -1,14 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Algorithms compute the loss from experience. Wrong settings raise `ConfigError`."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.dqn import DqnAlgorithm
 from alf.algorithms.impala import ImpalaAlgorithm
 from alf.algorithms.ppo import PPOAlgorithm
 from alf.algorithms.sac import SacAlgorithm
-from alf.errors import ConfigError
+from alf.config.kinds import Matches
 
 __all__ = ["Algorithm", "DqnAlgorithm", "ImpalaAlgorithm", "PPOAlgorithm", "SacAlgorithm", "find_algorithm"]
 
@@ -20,13 +20,10 @@ _BY_NAME: dict[str, Any] = {
 }
 
 
-def find_algorithm(name: str) -> Any:
-    """Returns the algorithm with a short name, in upper or lower case, such as "ppo".
+_WORDS = ", ".join(map(repr, _BY_NAME))
+AlgorithmName = Annotated[str, Matches(f"(?i){'|'.join(_BY_NAME)}", f"one of {_WORDS}")]
 
-    Raises:
-        ConfigError: if there is none.
-    """
-    if (found := _BY_NAME.get(name.lower())) is None:
-        names = ", ".join(map(repr, _BY_NAME))
-        raise ConfigError(f"Experiment.algorithm is {name!r}: it must be one of {names}, or @CLASS")
-    return found
+
+def find_algorithm(name: AlgorithmName) -> Any:
+    """Returns the algorithm with a short name, in upper or lower case, such as "ppo"."""
+    return _BY_NAME[name.lower()]

@@ -18,7 +18,7 @@ _MAX_HINTS = 3
 # The words of JSON, YAML and shells for what gin writes as Python does.
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
 
-_EXAMPLES = {"batch_size": "32", "name": '"CartPole-v1"'}  # for settings without a default
+_EXAMPLES = {"name": '"CartPole-v1"'}  # for settings without a default
 
 
 def explain(error, as_param=""):

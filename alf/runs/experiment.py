@@ -9,7 +9,7 @@ import gin
 
 from alf import replay
 from alf.adapters import as_environment
-from alf.algorithms import Algorithm, ImpalaAlgorithm, find_algorithm
+from alf.algorithms import Algorithm, AlgorithmName, ImpalaAlgorithm, find_algorithm
 from alf.config import registry
 from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
@@ -100,7 +100,7 @@ class Experiment:
         num_envs: NonNegativeInt | None = None,
         data_transformers: DataTransformers = (),
         policy_ctor: Ctors = ActorCriticPolicy,
-        algorithm: Ctors | str = ImpalaAlgorithm,
+        algorithm: AlgorithmName | Ctors = ImpalaAlgorithm,
         exp_replayer: Any = "one_time",
         offline_buffer: str | Sequence[str] | None = None,
         offline_buffer_length: PositiveInt | None = None,

@@ -14,7 +14,6 @@ import tensorflow as tf
 from absl import logging
 
 import alf
-from alf.algorithms import find_algorithm
 from alf.config import registry
 from alf.config.parsing import add_defaults
 from alf.config.short_names import find_full_name
@@ -46,7 +45,6 @@ def add_preset() -> None:
     name = bound.get("algorithm")
     if not isinstance(name, str):
         return
-    find_algorithm(name)  # Before anything is made.
     with registry.unrecorded():
         observation, action = _read_specs(bound)
     paths = _list_files(name.lower(), observation, action)
@@ -81,8 +79,7 @@ def find_bindings(
 
 
 def list_preset(name: str) -> set[str]:
-    """Returns the full names of all settings in the files of a preset; ConfigError if there is none."""
-    find_algorithm(name)
+    """Returns the full names of all settings in the files of a preset; none if there is no such preset."""
     texts = [path.read_text(encoding="utf-8") for path in _FOLDER.glob(f"{name.lower()}*.gin")]
     return set().union(*map(registry.read_names, texts))
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import gin
 
+from alf.algorithms import AlgorithmName
 from alf.config.kinds import PositiveInt
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.config.registry import find_gin_name, own_config
@@ -33,7 +34,7 @@ class Trained(NamedTuple):
 @checked
 def train(
     env: str | Callable[..., Any],
-    algorithm: str = "ppo",
+    algorithm: AlgorithmName = "ppo",
     steps: PositiveInt = 100_000,
     root_dir: FilePath | None = None,
     **settings: Any,

@@ -1,0 +1,124 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Trains with nothing but an environment, an algorithm and a number of steps, beside Stable-Baselines3.
+
+    python -m benchmarks.defaults --file=FILE.jsonl [--task=ALGORITHM:ENV:STEPS ...] [--seeds=5]
+        [--sb3_python=PATH]
+
+Adds a line to the file for each run that it does not have yet, so that it may be stopped and called again.
+--sb3_python is the Python of an environment with Stable-Baselines3; without it only ALF trains. Prints the
+table of all runs in the file: the average return of the last 100 episodes and the seconds of the whole
+process, each as mean and standard deviation over the seeds.
+"""
+
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from absl import app, flags
+
+from alf.plots.runs import read_run
+
+_FILE = flags.DEFINE_string("file", None, "File of the runs, JSON lines.", required=True)
+_TASKS = flags.DEFINE_multi_string(
+    "task",
+    [
+        "ppo:CartPole-v1:100_000",
+        "ppo:Acrobot-v1:200_000",
+        "ppo:LunarLander-v3:500_000",
+        "ppo:Pendulum-v1:200_000",
+        "ppo:FrozenLake-v1:200_000",
+        "ppo:CliffWalking-v1:200_000",
+        "ppo:Taxi-v3:500_000",
+        "sac:Pendulum-v1:20_000",
+        "dqn:CartPole-v1:100_000",
+        "dqn:Acrobot-v1:100_000",
+    ],
+    "ALGORITHM:ENV:STEPS; may be repeated.",
+)
+_SEEDS = flags.DEFINE_integer("seeds", 5, "Runs of each task, with the seeds 0, 1, ...", lower_bound=1)
+_SB3_PYTHON = flags.DEFINE_string("sb3_python", None, "Python of an environment with Stable-Baselines3.")
+_ALF = flags.DEFINE_bool("alf", True, "Trains ALF.")
+_TIMEOUT = 7200.0  # seconds of a run
+_SB3 = "Stable-Baselines3"
+
+
+def train_alf(algorithm, env, steps, seed):
+    """Trains ALF; returns its curve, a list of (steps, seconds, average return)."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags_ = [f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}"]
+        command = [sys.executable, "-m", "alf.bin.train", *flags_, f"--root_dir={folder}/run"]
+        subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT)
+        curve = read_run(f"{folder}/run").curve("AverageReturn")
+        return [list(map(float, x)) for x in zip(curve.env_steps, curve.seconds, curve.values)]
+
+
+def train_sb3(algorithm, env, steps, seed):
+    """Trains Stable-Baselines3; returns its curve."""
+    flags_ = [f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}"]
+    command = [_SB3_PYTHON.value, str(pathlib.Path(__file__).with_name("sb3.py")), *flags_]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT)
+    return json.loads(done.stdout.splitlines()[-1])["curve"]
+
+
+def read(path):
+    """Returns the runs in a file, a dict from (library, task, seed) to dict."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    rows = map(json.loads, lines)
+    return {(row["library"], row["task"], row["seed"]): row for row in rows}
+
+
+def train_all(path, tasks, seeds, libraries):
+    """Adds the runs to the file that it lacks."""
+    done = read(path)
+    for seed in range(seeds):
+        for task in tasks:
+            algorithm, env, steps = task.split(":")
+            for library, train in libraries.items():
+                if (library, task, seed) in done or (library == _SB3 and algorithm == "impala"):
+                    continue
+                start = time.monotonic()
+                curve = train(algorithm, env, int(steps), seed)
+                seconds = round(time.monotonic() - start, 1)
+                row = {"library": library, "task": task, "seed": seed, "seconds": seconds, "curve": curve}
+                with path.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+                print(f"{library} {task} seed {seed}: {curve[-1][-1]:.1f} in {seconds} s", flush=True)
+
+
+def format_table(runs):
+    """Returns the table of the runs, in Markdown."""
+    lines = ["| task | steps | library | return | seconds | seeds |", "| --- | --- | --- | --- | --- | --- |"]
+    for task, library in dict.fromkeys((task, library) for library, task, _ in runs):
+        rows = [row for key, row in runs.items() if key[:2] == (library, task)]
+        algorithm, env, steps = task.split(":")
+        cells = [
+            _spread([row["curve"][-1][-1] for row in rows], 1),
+            _spread([row["seconds"] for row in rows], 0),
+        ]
+        lines.append(
+            f"| {algorithm} {env} | {int(steps):,} | {library} | {' | '.join(cells)} | {len(rows)} |"
+        )
+    return "\n".join(lines)
+
+
+def _spread(values, digits):
+    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+    return f"{statistics.fmean(values):,.{digits}f} ± {deviation:,.{digits}f}"
+
+
+def main(argv):
+    del argv
+    libraries = {"ALF": train_alf} if _ALF.value else {}
+    if _SB3_PYTHON.value:
+        libraries[_SB3] = train_sb3
+    path = pathlib.Path(_FILE.value)
+    train_all(path, _TASKS.value, _SEEDS.value, libraries)
+    print(format_table(read(path)))
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,73 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Trains an agent of Stable-Baselines3: `python benchmarks/sb3.py --env=CartPole-v1 --steps=100_000`.
+
+Needs an environment of its own (`pip install stable-baselines3`) and nothing of ALF. Without --settings and
+--num_envs it takes the defaults. Prints one JSON object with the average return of the last 100 episodes
+after parts of the steps, and the seconds of training until then.
+"""
+
+import argparse
+import json
+import time
+
+import numpy as np
+import stable_baselines3
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
+from stable_baselines3.common.vec_env import VecFrameStack
+
+_NUM_POINTS = 20
+
+
+class Returns(BaseCallback):
+    """Notes steps, seconds and the average return of the last 100 episodes, after each part of the steps."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.curve = []
+        self._part = max(1, steps // _NUM_POINTS)
+        self._start = time.monotonic()
+
+    def _on_step(self):
+        if self.num_timesteps >= (len(self.curve) + 1) * self._part:
+            self.note()
+        return True
+
+    def note(self):
+        episodes = [episode["r"] for episode in self.model.ep_info_buffer]
+        mean = float(np.mean(episodes)) if episodes else None
+        self.curve.append((self.num_timesteps, round(time.monotonic() - self._start, 1), mean))
+
+
+def make_envs(name, num_envs, seed):
+    """Makes environments; returns them and whether they have images."""
+    if not name.startswith("ALE/"):
+        return make_vec_env(name, n_envs=num_envs, seed=seed), False
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    return VecFrameStack(make_atari_env(name, n_envs=num_envs, seed=seed), 4), True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--env", default="CartPole-v1")
+    parser.add_argument("--algorithm", default="ppo", choices=("ppo", "sac", "dqn", "a2c"))
+    parser.add_argument("--steps", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--num_envs", type=int, default=1)
+    parser.add_argument("--settings", type=json.loads, default={}, help="Of the algorithm, as JSON.")
+    arguments = parser.parse_args()
+    envs, has_images = make_envs(arguments.env, arguments.num_envs, arguments.seed)
+    make = getattr(stable_baselines3, arguments.algorithm.upper())
+    policy = "CnnPolicy" if has_images else "MlpPolicy"
+    model = make(policy, envs, seed=arguments.seed, device="cpu", **arguments.settings)
+    returns = Returns(arguments.steps)
+    model.learn(arguments.steps, callback=returns)
+    returns.note()
+    print(json.dumps({**vars(arguments), "curve": returns.curve}))
+
+
+if __name__ == "__main__":
+    main()
