@@ -75,7 +75,9 @@ def error_of(*params):
 
 ANY_DISCOUNT = " or ".join(f"{x}Algorithm.discount" for x in ("PPO", "Impala", "Sac", "Dqn"))
 PPO = "Experiment.algorithm = @PPOAlgorithm"
-OF_PPO = "PPO (RLlib, Stable-Baselines3): Experiment.algorithm = @PPOAlgorithm"
+OF_PPO = (
+    'PPO (RLlib, Stable-Baselines3): Experiment.algorithm = @PPOAlgorithm or Experiment.algorithm = "ppo"'
+)
 OF_GAMMA = "gamma (Sample Factory, RLlib, Stable-Baselines3, the first ALF, ALF on PyTorch) is called"
 HALF = "(of half the square here: 0.5 there is 1.0 here)"
 # From the last of some bindings to the end of the error.
