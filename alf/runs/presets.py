@@ -50,8 +50,8 @@ def add_preset() -> None:
     paths = _list_files(name.lower(), observation, action)
     add_defaults("\n".join(path.read_text(encoding="utf-8") for path in paths))
     files = " and ".join(f"alf/presets/{path.name}" for path in paths)
-    spaces = f"{_describe(observation)} observed, {_describe(action)} chosen"
-    logging.info("%s, %s: %s; --root_dir/operative_config.gin has all settings", name, spaces, files)
+    spaces = f"observations {_describe(observation)}, actions {_describe(action)}"
+    logging.info("%s, %s: settings of %s", name.lower(), spaces, files)
 
 
 def find_bindings(

@@ -110,7 +110,9 @@ def test_list_settings_by_name(command):
     assert (status, out) == (2, "") and "did you mean entropy_weight" in error
     status, out, _ = command(train, list_settings="Experiment.num_groups")
     assert status == 0 and out.splitlines()[0] == "Experiment"
-    assert re.findall("^  Experiment.*", out, re.MULTILINE) == ["  Experiment.num_groups: int, at least 0 = 2"]
+    assert re.findall("^  Experiment.*", out, re.MULTILINE) == [
+        "  Experiment.num_groups: int, at least 0 = 2"
+    ]
 
 
 OWN = """

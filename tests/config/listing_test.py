@@ -67,7 +67,9 @@ def test_each_kind_of_default():
     load = {x.name: x for x in find("alf.environments.load").parameters}
     assert load["name"].default == "no default" and load["batch_size"].default == "1"
     assert load["**kwargs"].default == ""
-    assert load["batch_size"].text.startswith("number of sub-environments, B, or of games with several agents.")
+    assert load["batch_size"].text.startswith(
+        "number of sub-environments, B, or of games with several agents."
+    )
 
 
 def test_fields_of_a_dataclass():

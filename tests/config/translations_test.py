@@ -106,7 +106,9 @@ HINTS = {
         "with_wandb = True",
     ): "; with_wandb (Sample Factory): no counterpart; there are TensorBoard's files and a table",
     ("Experiment.algorithm = @PPO",): f"; {OF_PPO}",
-    ("Experiment.exp_replayer = PPO",): ': a text needs quotation marks, and the shell removes the outer ones: '
+    (
+        "Experiment.exp_replayer = PPO",
+    ): ": a text needs quotation marks, and the shell removes the outer ones: "
     "write --gin_param='Experiment.exp_replayer = \"PPO\"'",
     ("Experiment.algorithm = @create_ppo_algorithm",): "; create_ppo_algorithm (the first ALF): "
     "Experiment.algorithm = @PPOAlgorithm",

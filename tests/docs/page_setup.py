@@ -64,9 +64,7 @@ RESTS = {
         "docs/networks.md",
         'NatureEncoder.channels = "last"        # or "first"; of ImpalaResEncoder the same',
     ): Rest(PICTURES),
-    ("docs/policies.md", "Experiment.policies = @Policies()"): Rest(
-        "Experiment.algorithm = @PPOAlgorithm\n"
-    ),
+    ("docs/policies.md", "Experiment.policies = @Policies()"): Rest("Experiment.algorithm = @PPOAlgorithm\n"),
     ("docs/policies.md", "Experiment.policies = @League()"): Rest(GAME + MASK, "League.num_sequences = 4\n"),
     ("docs/population.md", "Experiment.policies = @PolicyPopulation()"): Rest(
         "Experiment.algorithm = @PPOAlgorithm\n" + RANGE

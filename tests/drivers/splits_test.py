@@ -157,7 +157,7 @@ def test_the_replay_buffer_has_rows_for_all_splits():
 
 @pytest.mark.parametrize("name", ["ALE/Pong-v5", pytest.param("envpool:CartPole-v1", marks=NEEDS_ENVPOOL)])
 def test_environments_without_workers_are_refused(name):
-    with pytest.raises(ConfigError, match=f"load.num_splits does not apply to '{name}'.*Experiment.num_groups"):
+    with pytest.raises(ConfigError, match=f"load.num_splits does not apply to '{name}'.*num_groups"):
         load(name, 2, num_splits=2)
     load(name, 1, num_splits=1).close()
 

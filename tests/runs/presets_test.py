@@ -1,0 +1,189 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Presets: which files an environment gets, and who wins where several bind a setting."""
+
+import re
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from absl import logging
+
+from alf.config import registry
+from alf.config.parsing import check_dead_bindings, operative_config, parse_config
+from alf.config.registry import own_config
+from alf.errors import ConfigError
+from alf.runs import presets
+from alf.runs.presets import add_preset, find_bindings, list_preset, make_driver
+from alf.training import Trainer
+
+registry.import_settings()
+
+SPACES = {
+    "number": (gym.spaces.Discrete(5), gym.spaces.Discrete(2)),
+    "floats": (gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2)),
+    "continuous": (gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-1, 1, (2,))),
+    "image": (gym.spaces.Box(0, 255, (40, 40, 1), np.uint8), gym.spaces.Discrete(2)),
+    "both": (
+        gym.spaces.Dict(
+            image=gym.spaces.Box(0, 255, (40, 40, 1), np.uint8), speed=gym.spaces.Box(-1, 1, (2,))
+        ),
+        gym.spaces.Discrete(2),
+    ),
+}
+
+
+class AnyEnv(gym.Env):
+    """Samples of the spaces that SPACES has under a name."""
+
+    made = 0
+
+    def __init__(self, kind="floats"):
+        type(self).made += 1
+        self.observation_space, self.action_space = SPACES[kind]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action):
+        return self.observation_space.sample(), 1.0, bool(self.np_random.random() < 0.1), False, {}
+
+
+@pytest.fixture(autouse=True)
+def config():
+    with own_config():
+        yield
+
+
+def bind(algorithm, kind, *others):
+    lines = [
+        f"Experiment.algorithm = {algorithm!r}",
+        f"alf.environments.load.name = '{__name__}:AnyEnv'",
+        f"alf.environments.load.kind = {kind!r}",
+        "alf.environments.load.num_workers = 0",
+    ]
+    parse_config([], [*lines, *others])
+
+
+def value_of(name):
+    return registry.list_bindings()["", name.rpartition(".")[0]][name.rpartition(".")[2]]
+
+
+def files_of(algorithm, kind, caplog):
+    caplog.clear()
+    with caplog.at_level(logging.converter.absl_to_standard(logging.INFO), logger="absl"):
+        with own_config():
+            bind(algorithm, kind)
+            add_preset()
+    (text,) = [x.getMessage() for x in caplog.records if "alf/presets/" in x.getMessage()]
+    return re.findall(r"presets/(\w+)\.gin", text)
+
+
+def test_files_follow_from_the_spaces(caplog):
+    assert files_of("ppo", "number", caplog) == ["ppo"]
+    assert files_of("PPO", "floats", caplog) == ["ppo", "ppo_floats"]
+    assert files_of("ppo", "continuous", caplog) == ["ppo", "ppo_floats", "ppo_continuous"]
+    assert files_of("ppo", "image", caplog) == ["ppo", "ppo_images"]
+    assert files_of("ppo", "both", caplog) == ["ppo", "ppo_floats", "ppo_images"]
+    assert files_of("sac", "continuous", caplog)[0] == "sac"
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "impala", "sac", "dqn"])
+@pytest.mark.parametrize("kind", SPACES)
+def test_every_binding_of_a_preset_is_read(algorithm, kind, caplog, tmp_path):
+    if (algorithm, kind) == ("dqn", "continuous"):
+        pytest.skip("DQN has no continuous actions")
+    bind(algorithm, kind, "StopCriteria.num_iterations = 1")
+    driver = make_driver()
+    trainer = Trainer(tmp_path / "run", driver)
+    try:
+        check_dead_bindings()
+    finally:
+        trainer.close()
+    assert not [x.getMessage() for x in caplog.records if "nothing reads" in x.getMessage()]
+
+
+def test_a_later_file_and_the_user_win():
+    bind("ppo", "image", "Adam.learning_rate = 0.5", "Experiment.num_envs = 8")
+    add_preset()
+    assert value_of("alf.algorithms.PPOAlgorithm.clip_range") == 0.1  # ppo_images.gin; ppo.gin has 0.2
+    assert value_of("alf.optimizers.Adam.learning_rate") == 0.5
+    assert value_of("alf.training.Experiment.num_envs") == 8
+    assert value_of("alf.algorithms.PPOAlgorithm.lambda_") == 0.95
+
+
+def test_a_class_brings_nothing():
+    parse_config([], ["Experiment.algorithm = @PPOAlgorithm"])
+    before = registry.list_names()
+    add_preset()
+    assert registry.list_names() == before
+
+
+def test_the_environment_that_shows_the_spaces_leaves_no_trace():
+    bind("ppo", "floats")
+    AnyEnv.made = 0
+    add_preset()
+    assert AnyEnv.made == 1
+    assert "load." not in operative_config()
+
+
+def test_without_environments_the_files_show_the_spaces(monkeypatch):
+    rows = type("Rows", (), {"observation": presets.make_env, "action": ()})
+    monkeypatch.setattr(presets, "find_files", lambda name: [name])
+    monkeypatch.setattr(presets, "read_row_spec", lambda path: rows if path == "buffer.npz" else None)
+    assert presets._read_specs({"num_envs": 0, "offline_buffer": "buffer.npz"}) == (rows.observation, ())
+
+
+def test_names():
+    bindings = find_bindings("CartPole-v1", "ppo", 100, {"gamma": 0.9, "lr": 0.1, "Adam.epsilon": 1e-3})
+    assert bindings == {
+        "alf.environments.load.name": "CartPole-v1",
+        "Experiment.algorithm": "ppo",
+        "StopCriteria.num_env_steps": 100,
+        "PPOAlgorithm.discount": 0.9,
+        "Adam.learning_rate": 0.1,
+        "Adam.epsilon": 1e-3,
+    }
+    assert find_bindings(None, "dqn", None, {"gamma": 0.9}) == {
+        "Experiment.algorithm": "dqn",
+        "DqnAlgorithm.discount": 0.9,
+    }
+    with pytest.raises(ConfigError, match="--qqq: there is no such setting"):
+        find_bindings("CartPole-v1", "ppo", 100, {"qqq": 1})
+
+
+def test_the_names_of_an_algorithm_in_a_gin_file_count():
+    parse_config([], ["Experiment.algorithm = 'SAC'"])
+    assert find_bindings(None, None, None, {"tau": 0.1}) == {"SacAlgorithm.tau": 0.1}
+    assert "alf.algorithms.SacAlgorithm.tau" in list_preset("SAC")
+
+
+GROUPS = {
+    (16, 2): (2, {"batch_size": 8}),
+    (1, 2): (1, {"batch_size": 1}),
+    (0, 2): (0, {}),
+    (None, 3): (3, {}),
+}
+
+
+def test_all_environments_are_split_into_groups(subtests):
+    from alf.runs.experiment import _split_envs
+
+    for (num_envs, num_groups), expected in GROUPS.items():
+        with subtests.test(f"{num_envs} in {num_groups}"):
+            assert _split_envs(AnyEnv, num_groups, num_envs) == expected
+    bind("ppo", "floats", "Experiment.num_envs = 6", "Experiment.num_groups = 3")
+    driver = make_driver()
+    try:
+        assert driver.batch_shape == (3, 128, 2)
+    finally:
+        driver.stop()
+
+
+def test_groups_that_do_not_fit_are_one_line():
+    bind("ppo", "floats", "Experiment.num_envs = 7")
+    with pytest.raises(ConfigError, match="num_envs is 7: it must be a multiple of .*num_groups = 2"):
+        make_driver()
+    bind("ppo", "floats", "Experiment.num_envs = 2", "alf.environments.load.batch_size = 32")
+    with pytest.raises(ConfigError, match="num_groups = 2 of load.batch_size = 32 are 64: set one"):
+        make_driver()
