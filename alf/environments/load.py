@@ -12,7 +12,7 @@ from typing import Any
 import gymnasium
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
-from alf.config.registry import bind_arguments, find_lost_binding
+from alf.config.registry import bind_arguments, find_lost_binding, list_bindings
 from alf.config.settings import Seed, configurable
 from alf.core.pickling import can_pickle
 from alf.environments.arguments import InfoKeys, NumWorkers, RenderMode
@@ -137,6 +137,29 @@ def _check_arguments_of_make(kwargs, constructor=None):
             continue
         hint = f": did you mean alf.environments.load.{_MEANT[name]} ?" if name in _MEANT else ""
         raise ConfigError(f"load.{name} is {kwargs[name]!r}: load has no such setting{hint}")
+
+
+def split_in_groups(env_ctor, num_groups, num_envs):
+    """Splits all environments of a run, `Experiment.num_envs`, into groups.
+
+    Returns the number of groups, and the arguments of `env_ctor` that say how large each is.
+    """
+    if num_envs is None:
+        return num_groups, {}
+    num_groups = min(num_groups, num_envs)
+    if not num_groups:
+        return 0, {}
+    size, rest = divmod(num_envs, num_groups)
+    what = f"Experiment.num_envs is {num_envs}"
+    if rest:
+        raise ConfigError(f"{what}: it must be a multiple of Experiment.num_groups = {num_groups}")
+    bound = list_bindings().get(("", "alf.environments.load"), {}).get("batch_size", size)
+    if bound != size and env_ctor is load:
+        raise ConfigError(
+            f"{what}, but num_groups = {num_groups} of load.batch_size = {bound} are {num_groups * bound}: "
+            "set one of the two; num_envs counts all environments"
+        )
+    return num_groups, {"batch_size": size}
 
 
 def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):

@@ -10,7 +10,6 @@ import gin
 from alf import replay
 from alf.adapters import as_environment
 from alf.algorithms import Algorithm, AlgorithmName, ImpalaAlgorithm, find_algorithm
-from alf.config import registry
 from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
 from alf.config.settings import Role, Seed, configurable
@@ -26,6 +25,7 @@ from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
+from alf.environments.load import split_in_groups
 from alf.errors import ConfigError, check_type
 from alf.games.learners import LearnerGroup
 from alf.games.policies import Policies, check_settings
@@ -116,7 +116,7 @@ class Experiment:
         learner_device: Annotated[str | None, Role.EXECUTION] = None,
         strategy_ctor: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
-        num_groups, self._sizes = _split_envs(env_ctor, num_groups, num_envs)
+        num_groups, self._sizes = split_in_groups(env_ctor, num_groups, num_envs)
         if not num_groups and not num_collectors and offline_buffer is None:
             raise ConfigError(
                 "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
@@ -385,26 +385,6 @@ class Experiment:
             return replayer
         offline = replay.load_replayer(files, context, self._offline_buffer_length)
         return replay.HybridReplayer(replayer, offline)
-
-
-def _split_envs(env_ctor, num_groups, num_envs):
-    """Returns the number of groups, and the arguments of `env_ctor` that say how large they are."""
-    if num_envs is None:
-        return num_groups, {}
-    num_groups = min(num_groups, num_envs)
-    if not num_groups:
-        return 0, {}
-    size, rest = divmod(num_envs, num_groups)
-    what = f"Experiment.num_envs is {num_envs}"
-    if rest:
-        raise ConfigError(f"{what}: it must be a multiple of Experiment.num_groups = {num_groups}")
-    bound = registry.list_bindings().get(("", "alf.environments.load"), {}).get("batch_size", size)
-    if bound != size and env_ctor is load:
-        raise ConfigError(
-            f"{what}, but num_groups = {num_groups} of load.batch_size = {bound} are {num_groups * bound}: "
-            "set one of the two; num_envs counts all environments"
-        )
-    return num_groups, {"batch_size": size}
 
 
 def make_collector(config, *args, **kwargs):

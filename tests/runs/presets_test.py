@@ -11,6 +11,7 @@ from absl import logging
 from alf.config import registry
 from alf.config.parsing import check_dead_bindings, operative_config, parse_config
 from alf.config.registry import own_config
+from alf.environments.load import split_in_groups
 from alf.errors import ConfigError
 from alf.runs import presets
 from alf.runs.presets import add_preset, find_bindings, list_preset, make_driver
@@ -167,11 +168,9 @@ GROUPS = {
 
 
 def test_all_environments_are_split_into_groups(subtests):
-    from alf.runs.experiment import _split_envs
-
     for (num_envs, num_groups), expected in GROUPS.items():
         with subtests.test(f"{num_envs} in {num_groups}"):
-            assert _split_envs(AnyEnv, num_groups, num_envs) == expected
+            assert split_in_groups(AnyEnv, num_groups, num_envs) == expected
     bind("ppo", "floats", "Experiment.num_envs = 6", "Experiment.num_groups = 3")
     driver = make_driver()
     try:
