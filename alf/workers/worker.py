@@ -244,7 +244,9 @@ class Channel:
         """Returns the bytes that have arrived, also of replies that nobody has received; does not wait."""
         rest = bytearray()
         with contextlib.suppress(OSError):  # nothing is left, or the process has ended
-            while part := self._connection.recv(1 << 16, socket.MSG_DONTWAIT):
+            # MSG_DONTWAIT would not be enough: Python itself waits for the socket's time-out before it asks.
+            self._connection.settimeout(0.0)
+            while part := self._connection.recv(1 << 16):
                 rest += part
         return rest
 

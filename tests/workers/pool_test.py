@@ -290,6 +290,17 @@ class Noting:
         return getattr(self._connection, name)
 
 
+def test_the_rest_is_read_without_a_wait():
+    """Also after a command, whose time-out of a minute Python would wait for."""
+    ours, theirs = socket.socketpair()
+    with contextlib.closing(theirs), contextlib.closing(Channel(None, ours, slice(1), 60.0)) as channel:
+        channel.send(b"s")
+        theirs.sendall(b"kd")
+        start = time.monotonic()
+        assert channel.read_rest() == b"kd"
+        assert time.monotonic() - start < 30
+
+
 def test_a_command_has_the_whole_time_also_after_a_reply_in_the_last_moment():
     ours, theirs = socket.socketpair()
     with contextlib.closing(theirs), contextlib.closing(Channel(None, ours, slice(1), 60.0)) as channel:
