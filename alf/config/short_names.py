@@ -18,9 +18,7 @@ _OF_RUN = (
     "alf.training.Trainer",
 )
 # Names that mean one thing in ALF and another one in most other libraries.
-_UNCLEAR = {
-    "batch_size": "--num_envs (environments), --num_minibatches (PPO, IMPALA) or --mini_batch_size (SAC, DQN)"
-}
+_UNCLEAR = {"batch_size": "--num_envs (environments) or --mini_batch_size (of an update)"}
 
 
 def find_full_name(name: str, used: Collection[str]) -> str:

@@ -33,6 +33,8 @@ class UnrollTraining:
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass, each from a part of the batch, which is shuffled for every pass.
             It must divide the segments of a batch: unrolls * batch_size * unroll_length / recurrence.
+        mini_batch_size: environment steps of a minibatch, in place of `num_minibatches`. None: the number
+            says how large minibatches are.
         recurrence: steps of a segment, which must divide the unroll_length. None: unrolls stay whole, and a
             batch has unrolls * batch_size segments.
 
@@ -49,10 +51,17 @@ class UnrollTraining:
         num_epochs: PositiveInt = 1,
         num_minibatches: PositiveInt = 1,
         recurrence: PositiveInt | None = None,
+        mini_batch_size: PositiveInt | None = None,
     ) -> None:
+        if mini_batch_size is not None and num_minibatches != 1:
+            raise ConfigError(
+                f"UnrollTraining.mini_batch_size is {mini_batch_size}, and num_minibatches is "
+                f"{num_minibatches}: set one of them"
+            )
         self.replayer = replayer or OneTimeReplayer()
         self._num_epochs = num_epochs
         self._num_minibatches = num_minibatches
+        self._mini_batch_size = mini_batch_size
         self._recurrence = recurrence
         self._train_on = GraphFunction(self._make_updates)
 
@@ -97,12 +106,12 @@ class UnrollTraining:
         """Makes the updates of one batch, in the graph; its first `num_fresh` unrolls are new."""
         experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
-        self._check_split(num_unrolls, num_time_steps - 1, batch_size)
+        num_minibatches = self._check_split(num_unrolls, num_time_steps - 1, batch_size)
         # Whole unrolls are prepared, and only then split: advantages look ahead to the end of the unroll.
         batch, lag = update.prepare(merge_unrolls(experience))
         if self._recurrence not in (None, num_time_steps - 1):
             batch = split_in_segments(batch, self._recurrence, getattr(update.policy, "final_state", None))
-        splits, stop = (self._num_epochs, self._num_minibatches), update.algorithm.stops_early
+        splits, stop = (self._num_epochs, num_minibatches), update.algorithm.stops_early
         summary = train_in_minibatches(lambda part: update(part)[0], batch, *splits, stop)
         # After the updates. Without an order, a schedule might read the steps before or after the sum.
         with tf.control_dependencies(tf.nest.flatten(summary)):
@@ -111,20 +120,25 @@ class UnrollTraining:
             return {**summary, **lag}
 
     def _check_split(self, num_unrolls, unroll_length, batch_size):
-        """Raises ConfigError unless `recurrence` and `num_minibatches` divide a batch of this shape."""
+        """Returns the number of minibatches of a batch of this shape; ConfigError: it cannot be split so."""
         length = self._recurrence or unroll_length
         if unroll_length % length:
             raise ConfigError(
                 f"UnrollTraining.recurrence is {length}: it must divide unroll_length = {unroll_length}"
             )
         segments = num_unrolls * batch_size * (unroll_length // length)
-        if segments % self._num_minibatches:
+        number, what = self._num_minibatches, "num_minibatches"
+        if self._mini_batch_size is not None:
+            # A fraction of 1, which divides nothing, if a minibatch is larger than the batch.
+            number = segments * length / self._mini_batch_size
+            what = f"mini_batch_size is {self._mini_batch_size}, so that the number of minibatches"
+        if number < 1 or segments % number:
             raise ConfigError(
-                f"UnrollTraining.num_minibatches is {self._num_minibatches}: it must divide the segments of "
-                f"every batch, {num_unrolls} unrolls * {batch_size} environments * "
-                f"{unroll_length // length} segments in time = {segments}; UnrollTraining.recurrence splits "
-                f"unrolls of {unroll_length} steps in time"
+                f"UnrollTraining.{what} is {number:g}: it must divide the segments of every batch, "
+                f"{num_unrolls} unrolls * {batch_size} environments * {unroll_length // length} segments in "
+                f"time = {segments}; UnrollTraining.recurrence splits unrolls of {unroll_length} steps in time"
             )
+        return int(number)
 
     def get_state(self) -> Any:
         """Returns an empty dict: nothing is kept between calls of `train`."""

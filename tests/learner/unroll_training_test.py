@@ -94,6 +94,16 @@ def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, r
     assert int(learner.progress.updates) == num_epochs * num_minibatches
 
 
+def test_minibatches_by_size():
+    training = UnrollTraining(num_epochs=2, mini_batch_size=12, recurrence=2)
+    learner = Learner(Counting(), SGD(0.0), training)
+    learner.observe(numbered(2, 3))
+    learner.train()
+    assert int(learner.progress.updates) == 2 * (2 * 3 * T // 12)
+    with pytest.raises(ConfigError, match="mini_batch_size is 12, and num_minibatches is 2: set one of them"):
+        UnrollTraining(mini_batch_size=12, num_minibatches=2)
+
+
 def make_policy(rnn=None):
     network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=rnn, seed=0)
     policy = ActorCriticPolicy(OBSERVATION, ACTION, network)
@@ -205,6 +215,10 @@ SPLITS = [
     ({"num_minibatches": 2}, (1, T, 3), "is 2: .* 1 unrolls .* 3 env.* = 3; .*recurrence"),
     ({"num_minibatches": 2}, (2, T, 3), None),
     ({"num_minibatches": 4, "recurrence": 3}, (2, T, 1), None),
+    ({"mini_batch_size": T}, (2, T, 3), None),
+    ({"mini_batch_size": T + 1}, (2, T, 3), "mini_batch_size is 7, .* is 5.14286: it must divide"),
+    ({"mini_batch_size": 99}, (2, T, 3), "is 0.363636: it must divide the segments"),
+    ({"mini_batch_size": T // 2}, (1, T, 1), "is 2: it must divide .* = 1; "),
     ({"num_minibatches": 4, "recurrence": 2}, (2, T, 1), "num_minibatches is 4: .* 3 segments .* = 6"),
     ({"recurrence": 4}, (2, T, 1), "UnrollTraining.recurrence is 4: it must divide unroll_length = 6"),
     ({"recurrence": 12}, (2, T, 1), "UnrollTraining.recurrence is 12: it must divide"),
