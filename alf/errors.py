@@ -61,6 +61,15 @@ def check_type(name: str, value: Any, kind: type) -> Any:
     return value
 
 
+def make_part(name: str, part: Any, kind: type) -> Any:
+    """Returns `part` if it is an object of class `kind`, else the object that the callable `part` makes.
+
+    Raises:
+        ConfigError: if it makes something else; `name` is the name of the setting.
+    """
+    return part if isinstance(part, kind) else check_type(f"what {name} makes", part(), kind)
+
+
 def import_extra(module: str, extra: str) -> ModuleType:
     """Imports and returns `module`, or raises ConfigError that says how to install ALF's extra `extra`."""
     try:

@@ -31,7 +31,7 @@ WORKLOADS = {
     "HalfCheetah, workers": ("--gin_file=examples/appo_halfcheetah.gin",),
 }
 _EVALUATOR = (
-    "Trainer.evaluator_ctor = @Evaluator",
+    "Trainer.evaluator = @Evaluator",
     "Evaluator.interval_steps = 1",
     "Evaluator.num_episodes = 20",
 )

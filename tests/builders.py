@@ -16,11 +16,11 @@ from alf.workers import WorkerSettings
 
 # By the argument of `build_trainer`: which of the trainer's parts it belongs to, and its name there.
 PARTS = {
-    "checkpoint_interval": ("checkpoints_ctor", "interval"),
-    "max_to_keep": ("checkpoints_ctor", "max_to_keep"),
-    "checkpoint_replay_buffer": ("checkpoints_ctor", "replay_buffer"),
-    "summary_interval": ("summaries_ctor", "interval"),
-    "custom_summary": ("summaries_ctor", "custom"),
+    "checkpoint_interval": ("checkpoints", "interval"),
+    "max_to_keep": ("checkpoints", "max_to_keep"),
+    "checkpoint_replay_buffer": ("checkpoints", "replay_buffer"),
+    "summary_interval": ("summaries", "interval"),
+    "custom_summary": ("summaries", "custom"),
 }
 
 
@@ -56,7 +56,7 @@ def build_driver(driver_class, envs, learner, **kwargs):
 
 def build_trainer(*args, **kwargs):
     """Makes a `Trainer`; `PARTS` says which arguments belong to its parts."""
-    ctors = {"checkpoints_ctor": Checkpoints, "summaries_ctor": Summaries}
+    ctors = {"checkpoints": Checkpoints, "summaries": Summaries}
     for name in PARTS.keys() & kwargs.keys():
         part, argument = PARTS[name]
         kwargs[part] = functools.partial(kwargs.get(part, ctors[part]), **{argument: kwargs.pop(name)})

@@ -50,7 +50,7 @@ def train(root_dir: str) -> tuple[bool, str]:
 
 
 agent = alf.load_agent("runs/mine", checkpoint=3)
-steps: int = alf.SyncOffPolicyDriver.collect(alf.Experiment(num_envs=4).make_driver())
+steps: int = alf.SyncOffPolicyDriver.collect(alf.Experiment(num_groups=4).make_driver())
 """
 WRONG = {
     "alf.Experiment(num_env=2)": 'Unexpected keyword argument "num_env"',

@@ -41,8 +41,10 @@ _MOVED = (
         + ("max_restarts", "restart_period", "timeout", "start_timeout"),
     ),
 )
+_TRAINER_PARTS = ("stop_criteria", "checkpoints", "summaries", "evaluator")
 _RENAMED = {
     "Experiment.algorithm_ctor": "Experiment.algorithm",
+    **{f"Trainer.{name}_ctor": f"Trainer.{name}" for name in _TRAINER_PARTS},
     "Trainer.checkpoint_interval": "Checkpoints.interval",
     "Trainer.max_to_keep": "Checkpoints.max_to_keep",
     "Trainer.checkpoint_replay_buffer": "Checkpoints.replay_buffer",

@@ -151,6 +151,8 @@ def split_in_groups(env_ctor, num_groups, num_envs):
         return 0, {}
     size, rest = divmod(num_envs, num_groups)
     what = f"Experiment.num_envs is {num_envs}"
+    if not takes_argument(env_ctor, "batch_size"):
+        raise ConfigError(f"{what}: Experiment.env_ctor has no argument `batch_size`; set num_groups")
     if rest:
         raise ConfigError(f"{what}: it must be a multiple of Experiment.num_groups = {num_groups}")
     bound = list_bindings().get(("", "alf.environments.load"), {}).get("batch_size", size)

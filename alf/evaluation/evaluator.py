@@ -46,7 +46,7 @@ class Evaluation(NamedTuple):
 class Evaluator:
     """Evaluates the newest weights at intervals, while actors and learner go on.
 
-    Set `Trainer.evaluator_ctor = @Evaluator` and one of the intervals. An evaluation begins only after the
+    Set `Trainer.evaluator = @Evaluator` and one of the intervals. An evaluation begins only after the
     previous one has ended.
 
     Args:

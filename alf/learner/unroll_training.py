@@ -136,7 +136,8 @@ class UnrollTraining:
             raise ConfigError(
                 f"UnrollTraining.{what} is {number:g}: it must divide the segments of every batch, "
                 f"{num_unrolls} unrolls * {batch_size} environments * {unroll_length // length} segments in "
-                f"time = {segments}; UnrollTraining.recurrence splits unrolls of {unroll_length} steps in time"
+                f"time = {segments}; UnrollTraining.recurrence splits unrolls of {unroll_length} steps in "
+                "time"
             )
         return int(number)
 

@@ -150,7 +150,7 @@ class Member(Callback):
         """Raises ConfigError if no metric is the objective, or the learner does not read a `Tunable`."""
         trainer, objective = self._trainer, self._order["objective"]
         if objective == "eval" and not trainer.evaluates:
-            raise ConfigError("Population.objective is 'eval': set Trainer.evaluator_ctor")
+            raise ConfigError("Population.objective is 'eval': set Trainer.evaluator")
         if objective != "eval" and objective not in trainer.metrics:
             raise ConfigError(
                 f"Population.objective is {objective!r}: it must be 'eval' or one of "

@@ -30,10 +30,10 @@ def find_helpers():
         # An actor of the collectors reserves these for the member's own process (`Reservation`).
         helpers["CPU"] += _resolve(settings, "learner_num_cpus", 0)
         helpers["GPU"] += _resolve(settings, "learner_num_gpus", 0)
-    evaluator = _read(_find_referred(trainer, "evaluator_ctor", "Evaluator"))
+    evaluator = _read(_find_referred(trainer, "evaluator", "Evaluator"))
     # By the bindings, and not by an `Evaluator` that is made for it, which would connect to Ray and start a
     # cluster.
-    if trainer.get("evaluator_ctor") is not None and _resolve(evaluator, "place", "thread") == "cluster":
+    if trainer.get("evaluator") is not None and _resolve(evaluator, "place", "thread") == "cluster":
         worker = _list_occupied(_read(_find_referred(evaluator, "cluster_ctor", "RayEvaluator")))
         count = _resolve(evaluator, "num_workers", 1)
         helpers.update({name: count * number for name, number in worker.items()})

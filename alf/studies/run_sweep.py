@@ -117,9 +117,9 @@ def read_config(gin_files, gin_params, grid):
             raise ConfigError(f"--grid has {name}, and so has Sweep.settings: name it once")
         if f".{name}".endswith(".Experiment.seed"):
             raise ConfigError("Experiment.seed is set by --seeds, not as a setting to try")
-    evaluates = any(name.endswith("Trainer.evaluator_ctor") for name in settings)
+    evaluates = any(name.endswith("Trainer.evaluator") for name in settings)
     if sweep.objective.startswith("eval/") and not evaluates:
-        raise ConfigError(f"Sweep.objective is {sweep.objective!r}: set Trainer.evaluator_ctor")
+        raise ConfigError(f"Sweep.objective is {sweep.objective!r}: set Trainer.evaluator")
     return sweep, grid, gin.config_str(), settings
 
 

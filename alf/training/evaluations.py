@@ -6,7 +6,7 @@ import functools
 from absl import logging
 
 from alf.callback import Callback
-from alf.errors import ConfigError, SaveError, check_type
+from alf.errors import ConfigError, SaveError, make_part
 from alf.evaluation.evaluator import Evaluator
 from alf.training.summary_writer import write_gif
 
@@ -86,12 +86,12 @@ class Evaluations(Callback):
         trainer.call_back("on_evaluation", evaluation)
 
 
-def make_evaluations(evaluator_ctor, stop_criteria):
+def make_evaluations(evaluator, stop_criteria):
     """Makes a list with the `Evaluations` of a run; [] if nothing evaluates."""
-    if evaluator_ctor is not None:
-        return [Evaluations(check_type("what Trainer.evaluator_ctor makes", evaluator_ctor(), Evaluator))]
+    if evaluator is not None:
+        return [Evaluations(make_part("Trainer.evaluator", evaluator, Evaluator))]
     if stop_criteria.target_eval_return is not None:
         raise ConfigError(
-            "StopCriteria.target_eval_return is set, but nothing evaluates: set Trainer.evaluator_ctor"
+            "StopCriteria.target_eval_return is set, but nothing evaluates: set Trainer.evaluator"
         )
     return []

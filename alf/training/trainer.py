@@ -17,7 +17,7 @@ from alf.core.annotations import FilePath
 from alf.core.files import find_path
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, TRAIN
-from alf.errors import DivergedError, InterruptedDriverError, check_type
+from alf.errors import DivergedError, InterruptedDriverError, make_part
 from alf.evaluation.evaluator import Evaluator
 from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
@@ -41,12 +41,13 @@ class Trainer:
     Args:
         root_dir: path of the directory of the run. If it holds a run, this run is continued.
         driver: `Driver`, not started; its learner is trained.
-        stop_criteria_ctor: callable () -> `StopCriteria`.
+        stop_criteria: `StopCriteria`, or a callable that returns them.
         batches_per_train_iter: batches that the driver collects for each call of `Learner.train`: with
             `ImpalaAlgorithm`, learn_queue_cap * unroll_length * batch_size steps each.
-        checkpoints_ctor: callable () -> `Checkpoints`.
-        summaries_ctor: callable () -> `Summaries`.
-        evaluator_ctor: callable () -> `Evaluator`, which evaluates while training goes on; or None.
+        checkpoints: `Checkpoints`, or a callable that returns them.
+        summaries: `Summaries`, or a callable that returns them.
+        evaluator: `Evaluator`, or a callable that returns one, which evaluates while training goes on; or
+            None.
         callbacks: tuple or list of `Callback`s.
         initial_checkpoint: text, the source of the weights of a new run: "DIR", the directory of a run, or
             "PART@DIR", with syntax as in `alf.runs.warm_start`. A continued run ignores it.
@@ -75,11 +76,11 @@ class Trainer:
         self,
         root_dir: Annotated[FilePath, Role.EXECUTION],
         driver: Driver,
-        stop_criteria_ctor: Callable[[], StopCriteria] = StopCriteria,
+        stop_criteria: StopCriteria | Callable[[], StopCriteria] = StopCriteria,
         batches_per_train_iter: PositiveInt = 1,
-        checkpoints_ctor: Annotated[Callable[[], Checkpoints], Role.EXECUTION] = Checkpoints,
-        summaries_ctor: Annotated[Callable[[], Summaries], Role.EXECUTION] = Summaries,
-        evaluator_ctor: Annotated[Callable[[], Evaluator] | None, Role.MEASUREMENT] = None,
+        checkpoints: Annotated[Checkpoints | Callable[[], Checkpoints], Role.EXECUTION] = Checkpoints,
+        summaries: Annotated[Summaries | Callable[[], Summaries], Role.EXECUTION] = Summaries,
+        evaluator: Annotated[Evaluator | Callable[[], Evaluator] | None, Role.MEASUREMENT] = None,
         callbacks: Annotated[Sequence[Callback], Role.ADJUSTABLE] = (),
         initial_checkpoint: str | None = None,
         save_git_state: Annotated[bool, Role.EXECUTION] = True,
@@ -107,14 +108,13 @@ class Trainer:
             if driver.batch_shape is not None:
                 num_unrolls, unroll_length, batch_size = driver.batch_shape
                 self.learner.check_batch(batches_per_train_iter * num_unrolls, unroll_length, batch_size)
-            self._stop_criteria = check_type(
-                "what Trainer.stop_criteria_ctor makes", stop_criteria_ctor(), StopCriteria
-            )
+            self._stop_criteria = make_part("Trainer.stop_criteria", stop_criteria, StopCriteria)
             phases = collect_from_iteration, collect_until_env_steps
             self._collection = Collection(driver, self._stop_criteria, *phases)
             self.progress = Progress(self._stop_criteria)
-            self.summaries, self.checkpoints = summaries_ctor(), checkpoints_ctor()
-            evaluations = make_evaluations(evaluator_ctor, self._stop_criteria)
+            self.summaries = make_part("Trainer.summaries", summaries, Summaries)
+            self.checkpoints = make_part("Trainer.checkpoints", checkpoints, Checkpoints)
+            evaluations = make_evaluations(evaluator, self._stop_criteria)
             self._own = [self.progress, *evaluations, self.summaries, self.checkpoints]
             self.call_back("on_check")
             check_dead_bindings()

@@ -128,7 +128,7 @@ def _fork_helper(lab, config):
 
 @_CASES.add("evaluation_hangs", "an environment of the evaluation hangs, and the run is finished")
 def _hang_in_evaluation(lab):
-    params = ["Trainer.evaluator_ctor = @Evaluator", "Evaluator.interval_seconds = 0.5"]
+    params = ["Trainer.evaluator = @Evaluator", "Evaluator.interval_seconds = 0.5"]
     params += ["alf.environments.load.is_faulty = False", "eval/alf.environments.load.is_faulty = True"]
     fault = {"kind": "hang", "where": "step"}
     training = lab.run("impala", [*params, "StopCriteria.max_seconds = 3"], fault=fault)

@@ -151,7 +151,7 @@ def test_losses_are_the_literal_formulas(action_spec, n, target_entropy):
     experience = make_experience(algorithm)
     info, loss = loss_of(algorithm, experience)
     if target_entropy is None:
-        target_entropy = -2.0 if action_spec is BOX else 0.98 * np.log(3)
+        target_entropy = -2.0 if action_spec is BOX else 0.4 * np.log(3)
     parts, priority = literal_losses(experience, info, 0.4, target_entropy, n)
     assert loss.extra.keys() == {*parts, "alpha", "entropy", "q"}
     for name, expected in parts.items():

@@ -192,7 +192,7 @@ def test_members_are_evaluated_in_processes_of_their_own(tmp_path, forks, cluste
     """There is room for the evaluations, because members leave it."""
     more = f"""
 {STUDY.strip().replace("interval = 200", "interval = 1000")}
-Trainer.evaluator_ctor = @Evaluator
+Trainer.evaluator = @Evaluator
 Evaluator.place = "cluster"
 Evaluator.interval_steps = 1000
 Evaluator.num_episodes = 2

@@ -310,7 +310,7 @@ WRONG = {
     ),
     "no evaluation": (
         dict(gin_param=["Sweep.objective = 'eval/return_mean'"]),
-        "Sweep.objective is 'eval/return_mean': set Trainer.evaluator_ctor",
+        "Sweep.objective is 'eval/return_mean': set Trainer.evaluator",
     ),
 }
 

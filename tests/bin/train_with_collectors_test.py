@@ -16,7 +16,7 @@ SETTINGS = {
     "Experiment.num_groups": 0,
     "Experiment.num_collectors": 1,
     "RayCollectors.num_envs": 1,
-    "Trainer.evaluator_ctor": "@Evaluator",
+    "Trainer.evaluator": "@Evaluator",
     "Evaluator.interval_seconds": 0.1,
     "Evaluator.num_episodes": 1,
     "Evaluator.place": '"cluster"',

@@ -75,8 +75,7 @@ def test_a_name_that_the_user_has_given_to_something_else_too():
         for line, right in {
             "StopCriteria.num_iterations = 3": "alf.training.StopCriteria.num_iterations = 3",
             "a/StopCriteria.num_iterations = 3": "a/alf.training.StopCriteria.num_iterations = 3",
-            "Trainer.stop_criteria_ctor = @StopCriteria": "Trainer.stop_criteria_ctor = "
-            "@alf.training.StopCriteria",
+            "Trainer.stop_criteria = @StopCriteria": "Trainer.stop_criteria = @alf.training.StopCriteria",
         }.items():
             assert f"; did you mean {right} " in error_of(line)
     finally:

@@ -206,7 +206,7 @@ MAY_CHANGE = {
     "worker_nice max_concurrent_starts heartbeat_interval",
     "alf.environments.load": "num_workers info_keys",
     "load_atari": "num_threads",
-    "Trainer": "evaluator_ctor callbacks checkpoints_ctor summaries_ctor",
+    "Trainer": "evaluator callbacks checkpoints summaries",
     "alf.training.Trainer": "save_git_state",
     "Checkpoints": "interval max_to_keep replay_buffer",
     "Summaries": "interval custom",

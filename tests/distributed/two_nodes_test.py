@@ -190,7 +190,7 @@ Evaluator.seed = 5
 Evaluator.place = "cluster"
 RayEvaluator.num_cpus = 2
 RayEvaluator.resources = {"far": 1}
-Trainer.evaluator_ctor = @Evaluator
+Trainer.evaluator = @Evaluator
 StopCriteria.target_eval_return = -1e9
 StopCriteria.max_seconds = 300
 """
@@ -252,10 +252,10 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
             super().begin(("hang", str(path)))
 
     with own_config():
-        gin.parse_config(CONFIG.replace("Trainer.evaluator_ctor = @Evaluator", ""))
+        gin.parse_config(CONFIG.replace("Trainer.evaluator = @Evaluator", ""))
         gin.parse_config("StopCriteria.target_eval_return = 1000.0")
         ctor = functools.partial(Evaluator, cluster_ctor=Hanging)
-        trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator_ctor=ctor)
+        trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator=ctor)
         interrupted = []
 
         def interrupt():

@@ -303,7 +303,7 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
         env_ctor=lambda seed: CountingEnvironment(B),
         algorithm=ImpalaAlgorithm,
         learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam()),
-        num_envs=num_envs,
+        num_groups=num_envs,
         num_collectors=num_collectors,
         collectors_ctor=make_collectors,
         unroll_length=4,

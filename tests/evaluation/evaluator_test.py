@@ -77,7 +77,7 @@ def make_trainer(root_dir, made=None, step=lambda env: None, stop=None, **kwargs
     return small_runs.make_trainer(
         root_dir,
         stop or {"num_iterations": 5},
-        evaluator_ctor=functools.partial(Evaluator, env_ctor=env_ctor, **kwargs),
+        evaluator=functools.partial(Evaluator, env_ctor=env_ctor, **kwargs),
     )
 
 
@@ -430,7 +430,7 @@ Evaluator.interval_steps = 20
 Evaluator.num_episodes = 3
 Evaluator.place = "{place}"
 Evaluator.num_workers = {num_workers}
-Trainer.evaluator_ctor = @Evaluator
+Trainer.evaluator = @Evaluator
 StopCriteria.target_eval_return = {target}
 StopCriteria.max_seconds = 300
 """

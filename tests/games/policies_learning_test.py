@@ -45,7 +45,7 @@ def test_the_rating_of_a_policy_that_learns_rises(tmp_path):
     optimizer = tf.keras.optimizers.legacy.Adam(0.03)
     experiment = {
         "env_ctor": Duel,
-        "num_envs": 2,
+        "num_groups": 2,
         "learner_ctor": functools.partial(Learner, optimizer=optimizer),
         "driver_ctor": AsyncOffPolicyDriver,
         "policies": League(num_opponents=2, snapshot_interval=10, draw_interval=5),

@@ -61,7 +61,7 @@ def make_experiment(policies, env_ctor=ENV, **kwargs):
 def train(root_dir, experiment, num_iterations, **kwargs):
     driver = experiment.make_driver()
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
-    trainer = build_trainer(str(root_dir), driver, stop_criteria_ctor=stop, **kwargs)
+    trainer = build_trainer(str(root_dir), driver, stop_criteria=stop, **kwargs)
     trainer.train()
     return trainer
 
@@ -95,7 +95,7 @@ def test_the_run_ends_when_each_policy_has_its_steps(tmp_path):
     """Two of three rows are a policy's that has its steps long before the other one."""
     experiment = make_experiment(Policies(("a", "b"), ("a", "a", "b")))
     stop = functools.partial(StopCriteria, num_env_steps_of_each=100)
-    trainer = build_trainer(str(tmp_path), experiment.make_driver(), stop_criteria_ctor=stop)
+    trainer = build_trainer(str(tmp_path), experiment.make_driver(), stop_criteria=stop)
     assert trainer.train() == (True, "num_env_steps_of_each=100 reached")
     steps = {name: int(learner.progress.env_steps) for name, learner in trainer.learner.learners.items()}
     assert 100 <= steps["b"] < 140 < steps["a"]
@@ -326,7 +326,7 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
         algorithm=NoAlgorithm,
         learner_ctor=make_idle_learner,
     )
-    train(tmp_path, experiment, 4, evaluator_ctor=evaluator, callbacks=[Keep()])
+    train(tmp_path, experiment, 4, evaluator=evaluator, callbacks=[Keep()])
     figures = evaluations[-1].figures
     assert figures["policies/a/return"]["min"] == EPISODE_LENGTH
     assert figures["policies/b/return"]["mean"] < 0.7 * EPISODE_LENGTH, "a third"

@@ -36,7 +36,7 @@ def make_driver(strategy_ctor):
 
     return Experiment(
         **parts("ppo"),
-        num_envs=1,
+        num_groups=1,
         data_transformers=(ObservationNormalizer,),
         learner_ctor=make_learner,
         driver_ctor=SyncOffPolicyDriver,

@@ -79,7 +79,7 @@ def make_driver(kind, strategy):
 
     return Experiment(
         **settings,
-        num_envs=1,
+        num_groups=1,
         learner_ctor=make_learner,
         driver_ctor=SyncOffPolicyDriver,
         unroll_length=8,

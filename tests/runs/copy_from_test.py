@@ -46,7 +46,7 @@ def make_run(
     optimizer = tf.keras.optimizers.legacy.Adam(0.05)
     idle = functools.partial(make_idle_learner, move=add_to_weights)
     learner_ctor = functools.partial(Learner if trains else idle, optimizer=optimizer)
-    experiment = {"num_envs": 2, "learner_ctor": learner_ctor, "driver_ctor": driver_ctor, **dict(parts)}
+    experiment = {"num_groups": 2, "learner_ctor": learner_ctor, "driver_ctor": driver_ctor, **dict(parts)}
     stop = {"num_iterations": num_iterations}
     trainer = make_trainer(root_dir, stop=stop, experiment=experiment, units=units)
     trainer.optimizer, trainer.act = optimizer, Act(act)

@@ -120,12 +120,12 @@ def test_where_there_is_no_room(total, settings, helpers, message):
             ],
             {"CPU": 8, "GPU": 2},
         ),
-        (["RayEvaluator.num_cpus = 2", "Trainer.evaluator_ctor = @Evaluator"], {}),
+        (["RayEvaluator.num_cpus = 2", "Trainer.evaluator = @Evaluator"], {}),
         (["Evaluator.place = 'cluster'"], {}),
-        (["Trainer.evaluator_ctor = @Evaluator", "Evaluator.place = 'cluster'"], {"CPU": 1, "GPU": 0}),
+        (["Trainer.evaluator = @Evaluator", "Evaluator.place = 'cluster'"], {"CPU": 1, "GPU": 0}),
         (
             [
-                "Trainer.evaluator_ctor = @often/Evaluator",
+                "Trainer.evaluator = @often/Evaluator",
                 "often/Evaluator.place = %place",
                 "place = 'cluster'",
                 "Evaluator.cluster_ctor = @far/RayEvaluator",

@@ -38,7 +38,7 @@ SETTINGS = {"Adam.learning_rate": 1e-2, "ImpalaAlgorithm.entropy_weight": 0.1, "
 CONFIG = "\n".join(
     line.strip() for line in f"{KINDS['cartpole']}\nStopCriteria.num_iterations = None".splitlines()
 )
-EVAL = "\nTrainer.evaluator_ctor = @Evaluator\nEvaluator.interval_steps = 1\nEvaluator.num_episodes = 1\n"
+EVAL = "\nTrainer.evaluator = @Evaluator\nEvaluator.interval_steps = 1\nEvaluator.num_episodes = 1\n"
 RATES = (2e-3, 3e-3)  # of the parent's last two intervals
 INDICES = itertools.count(1)
 
@@ -308,7 +308,7 @@ def test_the_objective_may_be_an_evaluation(make_member):
 @pytest.mark.parametrize(
     "config, objective, ranges, message",
     [
-        ("", "eval", RANGES, "Population.objective is 'eval': set Trainer.evaluator_ctor"),
+        ("", "eval", RANGES, "Population.objective is 'eval': set Trainer.evaluator"),
         ("", "Joy", RANGES, "Population.objective is 'Joy': it must be 'eval' or one of .*AverageReturn"),
         ("", "AverageReturn", RANGES | {"DqnAlgorithm.discount": Uniform(0, 1)}, "nothing reads .*DqnAlg"),
         ("Nothing.x = 1", "AverageReturn", RANGES, "Nothing"),

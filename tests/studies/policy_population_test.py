@@ -103,7 +103,7 @@ def make_trainer(root_dir, config="", num_iterations=None, act=None, env_ctor=EN
         driver = Experiment(env_ctor=env_ctor).make_driver()
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
         callbacks = [] if act is None else [Act(act)]
-        return build_trainer(str(root_dir), driver, stop_criteria_ctor=stop, callbacks=callbacks, **kwargs)
+        return build_trainer(str(root_dir), driver, stop_criteria=stop, callbacks=callbacks, **kwargs)
 
 
 def settings_of(evolution):

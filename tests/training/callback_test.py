@@ -92,9 +92,9 @@ def test_an_evaluation_is_a_moment_and_may_end_the_run(tmp_path, caplog):
     caplog.set_level("INFO", "absl")
     callback = Recorder("on_evaluation", lambda trainer: trainer.stop("evaluated"))
     settings = dict(interval_steps=1, num_episodes=3, env_ctor=lambda seed: Environment(seed=seed))
-    evaluator_ctor = functools.partial(Evaluator, **settings)
+    evaluator = functools.partial(Evaluator, **settings)
     stop = {"max_seconds": 60.0}
-    trainer = make_counting_trainer(tmp_path, stop=stop, callbacks=[callback], evaluator_ctor=evaluator_ctor)
+    trainer = make_counting_trainer(tmp_path, stop=stop, callbacks=[callback], evaluator=evaluator)
     assert trainer.train() == (True, "evaluated")
     (evaluation,) = [call[2] for call in callback.calls if call[0] == "on_evaluation"][:1]
     assert 0 <= evaluation.figures["return"]["mean"] <= EPISODE_LENGTH

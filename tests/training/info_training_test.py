@@ -71,9 +71,9 @@ def make_trainer(
             **kwargs,
         }
     )
-    stop_criteria_ctor = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
+    stop_criteria = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
     settings = dict(checkpoint_replay_buffer=True, save_git_state=False)
-    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **settings)
+    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria, **settings)
 
 
 def buffer_file(root_dir):

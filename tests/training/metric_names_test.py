@@ -115,7 +115,7 @@ def run_impala(root_dir):
         algorithm=ImpalaAlgorithm,
         learner_ctor=functools.partial(Learner, **learner),
         driver_ctor=AsyncOffPolicyDriver,
-        evaluator_ctor=functools.partial(
+        evaluator=functools.partial(
             Evaluator, interval_steps=1, num_episodes=4, video_interval=1, env_ctor=RichEnvironment
         ),
     )
@@ -175,7 +175,7 @@ def run_league(root_dir):
         algorithm=DecayingImpala,
         learner_ctor=functools.partial(Learner, **learner),
         policies=League(),
-        evaluator_ctor=functools.partial(Evaluator, interval_steps=1, num_episodes=8),
+        evaluator=functools.partial(Evaluator, interval_steps=1, num_episodes=8),
     )
 
 
@@ -201,13 +201,13 @@ def make_policy(policy_ctor, network_ctor):
     return functools.partial(policy_ctor, network_ctor=functools.partial(network_ctor, **SMALL))
 
 
-def train(root_dir, num_iterations=8, evaluator_ctor=None, **kwargs):
+def train(root_dir, num_iterations=8, evaluator=None, **kwargs):
     """Trains a little, of some environment and algorithm."""
-    parts = dict(env_ctor=make_match, num_envs=1, unroll_length=4, seed=0)
+    parts = dict(env_ctor=make_match, num_groups=1, unroll_length=4, seed=0)
     experiment = Experiment(**{**parts, **kwargs})
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
     driver = experiment.make_driver()
-    build_trainer(str(root_dir), driver, stop, evaluator_ctor=evaluator_ctor).train()
+    build_trainer(str(root_dir), driver, stop, evaluator=evaluator).train()
 
 
 def read_table():

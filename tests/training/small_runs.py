@@ -69,7 +69,7 @@ def make_trainer(root_dir, stop=None, experiment=None, units=8, **kwargs):
     network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(units,))
     parts = {
         "env_ctor": functools.partial(MatchObservationEnvironment, 4, episode_length=EPISODE_LENGTH),
-        "num_envs": 1,
+        "num_groups": 1,
         "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
         "learner_ctor": make_idle_learner,
         "driver_ctor": SyncOffPolicyDriver,
@@ -77,5 +77,5 @@ def make_trainer(root_dir, stop=None, experiment=None, units=8, **kwargs):
         "seed": 0,
         **(experiment or {}),
     }
-    stop_criteria_ctor = functools.partial(StopCriteria, **(stop or {}))
-    return build_trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria_ctor, **kwargs)
+    stop_criteria = functools.partial(StopCriteria, **(stop or {}))
+    return build_trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria, **kwargs)

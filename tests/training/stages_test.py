@@ -309,7 +309,7 @@ def test_the_longest_step_is_shown_once(tmp_path, driver):
         return reward
 
     env = {"special": sleep_once, "special_step": 30}
-    experiment = {"num_envs": 2, "driver_ctor": driver}
+    experiment = {"num_groups": 2, "driver_ctor": driver}
     stop, learner = {"num_iterations": 30}, CountingLearner
     make_trainer(
         tmp_path, env=env, stop=stop, summary_interval=0.0, experiment=experiment, learner=learner
@@ -335,7 +335,7 @@ def test_a_run_with_a_slow_part_names_it(tmp_path, monkeypatch, caplog, driver, 
     caplog.set_level("INFO", "absl")
     monkeypatch.setattr("alf.training.progress_bar._LOG_SECONDS", 0.0)
     parts = {"learner": CountingLearner, **SLOW_PARTS[word]}
-    experiment = {"num_envs": 2, **parts.pop("experiment", {})}
+    experiment = {"num_groups": 2, **parts.pop("experiment", {})}
     stop = {"num_iterations": NUM_ITERATIONS[word] if driver is AsyncOffPolicyDriver else 8}
     experiment["driver_ctor"] = driver
     if experiment.pop("observer", False):

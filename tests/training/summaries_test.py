@@ -93,7 +93,7 @@ def test_no_point_is_there_twice_or_missing(tmp_path):
         def on_train_iter(self, trainer, summary):
             seen.append(bool(summary))
 
-    experiment = {"num_envs": 1, "learner_ctor": make_learner}
+    experiment = {"num_groups": 1, "learner_ctor": make_learner}
     trainer = make_dqn_trainer(tmp_path, 8, experiment=experiment, summary_interval=1e6)
     trainer.add_callback(See())
     trainer.train()
@@ -269,8 +269,8 @@ def evaluating(**settings):
 
 def test_every_second_evaluation_has_a_video(tmp_path):
     Drawn.modes.clear()
-    evaluator_ctor = evaluating(interval_steps=1, env_ctor=Drawn, video_interval=2, video_frames=3)
-    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 100}, evaluator_ctor=evaluator_ctor)
+    evaluator = evaluating(interval_steps=1, env_ctor=Drawn, video_interval=2, video_frames=3)
+    trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 100}, evaluator=evaluator)
     ended, poll = [], find_evaluator(trainer).poll
 
     def poll_and_stop(timeout=0.0):
@@ -316,7 +316,7 @@ def test_environments_that_do_not_render(tmp_path):
     with pytest.raises(
         ConfigError, match="Evaluator.video_interval is 1: the environment cannot be rendered"
     ):
-        make_counting_trainer(tmp_path, evaluator_ctor=evaluating(**settings))
+        make_counting_trainer(tmp_path, evaluator=evaluating(**settings))
     assert len(closed) == 1 and not (tmp_path / "train").exists()
 
 

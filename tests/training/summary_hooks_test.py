@@ -42,7 +42,7 @@ class Keep(Callback):
 def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_ctor):
     experiment = Experiment(
         env_ctor=lambda seed: CountingEnvironment(2),
-        num_envs=1,
+        num_groups=1,
         policy_ctor=EpsilonGreedyPolicy,
         algorithm=Summarizing,
         exp_replayer="uniform",
@@ -50,11 +50,9 @@ def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_ctor)
         driver_ctor=driver_ctor,
         unroll_length=5,
     )
-    callback, stop_criteria_ctor = Keep(), lambda: StopCriteria(num_iterations=4)
+    callback, stop_criteria = Keep(), lambda: StopCriteria(num_iterations=4)
     driver = experiment.make_driver()
-    build_trainer(
-        str(tmp_path), driver, stop_criteria_ctor, callbacks=[callback], summary_interval=0.0
-    ).train()
+    build_trainer(str(tmp_path), driver, stop_criteria, callbacks=[callback], summary_interval=0.0).train()
     # An unroll adds 5 steps to each environment. One that waits in the queue is not observed yet.
     assert [summary["oldest_step"] for summary in callback.summaries] == [5, 10, 15, 20]
     assert all(0 < summary["transition_weight"] <= 1 for summary in callback.summaries)

@@ -148,7 +148,7 @@ def test_a_video_comes_from_the_process_of_an_evaluation(tmp_path):
         Evaluator.place = "process"
         Evaluator.video_interval = 1
         Evaluator.video_frames = 5
-        Trainer.evaluator_ctor = @Evaluator
+        Trainer.evaluator = @Evaluator
         StopCriteria.num_iterations = 1  # at its end the run waits for the evaluation
     """)
     build_trainer(str(tmp_path), Experiment().make_driver()).train()

@@ -73,9 +73,9 @@ def make_trainer(
         unroll_length=unroll_length,
         seed=0,
     )
-    stop_criteria_ctor = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
+    stop_criteria = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
     kwargs = {"save_git_state": False, **kwargs}
-    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria_ctor, **kwargs)
+    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria, **kwargs)
 
 
 def run(*args, **kwargs):

@@ -85,9 +85,7 @@ def make_trainer(
         **(experiment or {}),
     }
     driver = Experiment(**parts).make_driver()
-    trainer = build_trainer(
-        str(root_dir), driver, stop_criteria_ctor=lambda: StopCriteria(**(stop or {})), **kwargs
-    )
+    trainer = build_trainer(str(root_dir), driver, stop_criteria=StopCriteria(**(stop or {})), **kwargs)
     trainer.optimizer = optimizer  # for `variables`
     return trainer
 
@@ -432,7 +430,7 @@ class LosingEnvironment(CountingEnvironment):
 def test_short_episodes_do_not_reach_a_target_alone(tmp_path, target, is_reached):
     """The mean return is -98.4. In the beginning only short episodes have ended, and these end more often."""
     stop = {"target_return": target, "num_iterations": 60}
-    parts = {"env_ctor": LosingEnvironment, "num_envs": 1, "unroll_length": 10}
+    parts = {"env_ctor": LosingEnvironment, "num_groups": 1, "unroll_length": 10}
     trainer = make_counting_trainer(tmp_path, stop=stop, experiment=parts)
     _, reason = trainer.train()
     assert reason == ("target_return=-99.0 reached: -98.4" if is_reached else "num_iterations=60 reached")
@@ -995,7 +993,7 @@ def draw_after_start(root_dir, seed):
 
 def test_each_environment_gets_a_seed_of_its_own(tmp_path):
     made = []
-    make_counting_trainer(tmp_path, env={"made": made}, experiment={"num_envs": 4, "seed": 7})
+    make_counting_trainer(tmp_path, env={"made": made}, experiment={"num_groups": 4, "seed": 7})
     seeds = [env.given_seed for env in made]
     assert len(set(seeds)) == 4
     assert seeds == seed_everything(7, 4)

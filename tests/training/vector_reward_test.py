@@ -95,9 +95,9 @@ def make_experiment(algorithm=CheckingImpala, policy_ctor=ActorCriticPolicy, **k
 
 
 def make_trainer(root_dir, num_iterations, callbacks=(), **kwargs):
-    stop_criteria_ctor = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
+    stop_criteria = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
     driver = make_experiment(**kwargs).make_driver()
-    return build_trainer(str(root_dir), driver, stop_criteria_ctor, callbacks=callbacks)
+    return build_trainer(str(root_dir), driver, stop_criteria, callbacks=callbacks)
 
 
 class ChangeWeights(Callback):

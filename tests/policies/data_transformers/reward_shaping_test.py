@@ -178,7 +178,7 @@ def make_experiment(weights=None, info_keys=("code", "step")):
         learner_ctor=functools.partial(Learner, optimizer=optimizer),
         driver_ctor=SyncOffPolicyDriver,
         unroll_length=5,
-        num_envs=1,
+        num_groups=1,
         seed=0,
     )
 
