@@ -3,6 +3,7 @@
 
 from typing import Annotated, Any
 
+from alf.algorithms.action_values import NStep, Transitions
 from alf.algorithms.algorithm import Algorithm
 from alf.algorithms.dqn import DqnAlgorithm
 from alf.algorithms.impala import ImpalaAlgorithm
@@ -10,7 +11,17 @@ from alf.algorithms.ppo import PPOAlgorithm
 from alf.algorithms.sac import SacAlgorithm
 from alf.config.kinds import Matches
 
-__all__ = ["Algorithm", "DqnAlgorithm", "ImpalaAlgorithm", "PPOAlgorithm", "SacAlgorithm", "find_algorithm"]
+__all__ = [
+    "Algorithm",
+    "AlgorithmName",
+    "DqnAlgorithm",
+    "ImpalaAlgorithm",
+    "NStep",
+    "PPOAlgorithm",
+    "SacAlgorithm",
+    "Transitions",
+    "find_algorithm",
+]
 
 _BY_NAME: dict[str, Any] = {
     "ppo": PPOAlgorithm,

@@ -10,7 +10,7 @@ from alf.algorithms.action_values import NStep, action_to_index
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
-from alf.core.annotations import Nest
+from alf.core.annotations import Array, Nest
 from alf.data_structures import Experience, LossInfo
 from alf.ops import losses, td_losses
 from alf.policies.off_policy import EpsilonGreedyPolicy
@@ -83,14 +83,26 @@ class DqnAlgorithm(Algorithm):
         _, next_target_q = evaluate(self._target_network, experience, state, end, learns=False)
         return transitions, q, next_q, next_target_q
 
+    def next_value(self, next_q: Array, next_target_q: Array) -> Array:
+        """Computes the value of the observations at which transitions end; a variant of DQN may override it.
+
+        Args:
+            next_q, next_target_q: float32 [R, B, A], the values of all A actions there, by the network that
+                learns and by the target network.
+
+        Returns:
+            float32 [R, B].
+        """
+        # Double DQN: the network that learns chooses the action, the target network judges it. If one network
+        # did both, its errors would choose the actions that it overestimates.
+        return td_losses.greedy_value(next_target_q, next_q if self._double else None)
+
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         """Computes the weighted mean loss of the TD errors, and the priorities of the sequences."""
         transitions, q, next_q, next_target_q = train_info
         action = action_to_index(self._n_step.select_starts(experience.action), self.policy.action_spec)
         q = td_losses.value_of_action(q, action)
-        # Double DQN: the network that learns chooses the action, the target network judges it. If one network
-        # did both, its errors would choose the actions that it overestimates.
-        next_value = td_losses.greedy_value(next_target_q, next_q if self._double else None)
+        next_value = self.next_value(next_q, next_target_q)
         td_error = td_losses.td_target(transitions.reward, transitions.discount, next_value) - q
         loss = losses.weighted_mean(td_losses.td_loss(td_error, self._huber_delta), transitions.weight)
         # The figures are means over transitions, without the importance weights of the loss.

@@ -35,8 +35,9 @@ class Learner(tf.Module):
 
     Args:
         algorithm: `Algorithm`.
-        optimizer: `tf.keras.optimizers.legacy.Optimizer`, or a dict with an optimizer for each of
-            `Algorithm.parameter_groups`. None if the algorithm has its own `update_with_gradient`.
+        optimizer: optimizer of `tf.keras.optimizers`, or a dict with an optimizer for each of
+            `Algorithm.parameter_groups`. A legacy one with the same settings takes its place. None if the
+            algorithm has its own `update_with_gradient`.
         training: `UnrollTraining` or `ReplayTraining`, which chooses the experience and number of updates.
             Default: each batch of unrolls makes one update.
         max_grad_norm: number, limit of the global norm of the gradient. It applies to each of

@@ -17,7 +17,8 @@ from alf.errors import ConfigError
 from alf.schedules import Schedule, ScheduledFloat, Tunable
 
 _GREATEST = float(tf.float32.max)
-Optimizer = Annotated[tf.keras.optimizers.legacy.Optimizer, "Optimizer"]
+_Legacy: TypeAlias = tf.keras.optimizers.legacy.Optimizer
+Optimizer = Annotated[_Legacy, "Optimizer"] | Annotated[tf.keras.optimizers.Optimizer, "Optimizer"]
 _KerasSchedule: TypeAlias = tf.keras.optimizers.schedules.LearningRateSchedule
 LearningRate: TypeAlias = Annotated[ScheduledFloat, AtLeast(0), AtMost(_GREATEST)] | _KerasSchedule
 # The greatest float32 below 1; with 1, Adam divides by zero.
@@ -140,7 +141,7 @@ class GroupOptimizer(tf.Module):
         super().__init__(name="group_optimizer")
         self._max_grad_norm = max_grad_norm
         self._groups = groups
-        self._optimizers = dict(optimizer) if isinstance(optimizer, dict) else {"": optimizer}
+        optimizers = dict(optimizer) if isinstance(optimizer, dict) else {"": optimizer}
         if isinstance(optimizer, dict) and optimizer.keys() != groups.keys():
             raise ConfigError(
                 f"Learner.optimizer has the keys {sorted(optimizer)}: there must be one optimizer for each "
@@ -149,11 +150,12 @@ class GroupOptimizer(tf.Module):
             )
         # One optimizer for two groups would count two steps for each update, by which Adam corrects its
         # averages.
-        if len({id(one) for one in self._optimizers.values()}) < len(self._optimizers):
+        if len({id(one) for one in optimizers.values()}) < len(optimizers):
             raise ConfigError(
                 "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
                 "each @Adam() makes one"
             )
+        self._optimizers = {name: _to_legacy(name, one) for name, one in optimizers.items()}
         # Here, because optimizers are not `tf.Module`s, and checkpoints must find the variables.
         self._tunables = []
         for name, one in self._optimizers.items():
@@ -210,19 +212,37 @@ class GroupOptimizer(tf.Module):
         }
 
 
+def _name_setting(name):
+    return f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
+
+
+def _to_legacy(name, optimizer):
+    """Returns the legacy optimizer with the settings of a current one of Keras; a legacy one is returned."""
+    if isinstance(optimizer, _Legacy):
+        return optimizer
+    if not isinstance(optimizer, tf.keras.optimizers.Optimizer):
+        raise ConfigError(
+            f"{_name_setting(name)} is {optimizer!r}: it must be an optimizer of tf.keras.optimizers, such "
+            "as Adam(1e-3); in gin, @Adam() with parentheses"
+        )
+    try:
+        return tf.keras.__internal__.optimizers.convert_to_legacy_optimizer(optimizer)
+    except ValueError:
+        raise ConfigError(
+            f"{_name_setting(name)} is {type(optimizer).__name__}, which has no counterpart in "
+            "tf.keras.optimizers.legacy: take Adam, RMSprop, SGD or another one that has"
+        ) from None
+
+
 def _prepare_optimizer(name, optimizer, progress):
     """Checks an optimizer and connects a `Schedule` of its learning rate with the progress.
 
     Returns the schedule, or None.
     """
-    setting = f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
-    if not isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
-        raise ConfigError(
-            f"{setting} is {optimizer!r}: it must be an instance of a class of tf.keras.optimizers.legacy; "
-            "in gin, @Adam() with parentheses"
-        )
     if optimizer.weights:
-        raise ConfigError(f"{setting} is the optimizer of another learner: each needs an instance of its own")
+        raise ConfigError(
+            f"{_name_setting(name)} is the optimizer of another learner: each needs an instance of its own"
+        )
     learning_rate = optimizer._hyper.get("learning_rate", 0.0)
     if isinstance(learning_rate, Schedule):
         # Keras calls it while the graph of the update is traced, which then reads the counters in each

@@ -129,6 +129,21 @@ def test_loss_is_the_literal_formula(n, double, huber_delta):
     assert abs(other - expected) > 1e-3
 
 
+def test_a_variant_has_another_value_at_the_end():
+    class Zero(DqnAlgorithm):
+        def next_value(self, next_q, next_target_q):
+            assert next_q.shape == next_target_q.shape == (L, B, 3)
+            return tf.zeros_like(next_q[..., 0])
+
+    losses = []
+    for factory, discount in ((Zero, 0.9), (DqnAlgorithm, 0.0)):
+        algorithm = factory(make_policy(), discount=discount)
+        change(algorithm)
+        experience = make_experience(algorithm)
+        losses.append(algorithm.calc_loss(experience, algorithm.train_step(experience, ())).loss)
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+
+
 @pytest.mark.parametrize("dueling", [True, False])
 def test_one_transition_per_sequence(dueling):
     algorithm = make_algorithm(n_step=2, dueling=dueling, discount=0.9)

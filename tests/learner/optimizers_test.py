@@ -133,6 +133,19 @@ def test_one_optimizer_for_all_groups_makes_the_updates_of_equal_ones_for_each(m
         np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.parametrize("name, settings", [("Adam", {"epsilon": 1e-3}), ("SGD", {"momentum": 0.9})])
+def test_a_current_optimizer_of_keras_makes_the_updates_of_the_legacy_one(name, settings):
+    results = []
+    for module in (LEGACY, tf.keras.optimizers):
+        groups = make_groups()
+        optimizer = GroupOptimizer(getattr(module, name)(0.1, **settings), groups, make_progress())
+        for scale in (1.0, -2.0):
+            optimizer.apply(gradients_of(groups, scale))
+        results.append([v.numpy() for v in tf.nest.flatten(groups)])
+    for x, y in zip(*results, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_the_limit_holds_for_each_group_of_variables():
     groups, progress = make_groups(), make_progress()
     gradients = {
@@ -179,6 +192,7 @@ MISFITS = [
     ({"actor": SAME, "critic": SAME}, "holds one optimizer twice: .* different instances"),
     ({"actor": LEGACY.SGD(), "critic": "adam"}, r"Learner.optimizer\['critic'\] is 'adam'"),
     ({"actor": LEGACY.SGD(), "critic": None}, r"Learner.optimizer\['critic'\] is None"),
+    (tf.keras.optimizers.Lion(), "Learner.optimizer is Lion, which has no counterpart"),
     ("adam", "Learner.optimizer is 'adam': .* in gin, @Adam\\(\\)"),
     (LEGACY.SGD, "Learner.optimizer is .*SGD"),
 ]
