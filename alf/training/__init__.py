@@ -6,6 +6,7 @@ from alf.evaluation.evaluator import Evaluator
 from alf.games.league import League
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import load_behavior
+from alf.training.live_curve import LiveCurve
 from alf.training.trainer import Trainer
 
-__all__ = ["Callback", "Evaluator", "Experiment", "League", "Trainer", "load_behavior"]
+__all__ = ["Callback", "Evaluator", "Experiment", "League", "LiveCurve", "Trainer", "load_behavior"]

@@ -16,6 +16,7 @@ from alf.core.annotations import FilePath
 from alf.policies.agent import Agent
 from alf.runs.presets import find_bindings, make_driver
 from alf.runs.run_dir import choose_root_dir
+from alf.training.live_curve import LiveCurve, can_show_curves
 from alf.training.trainer import Trainer
 
 
@@ -45,7 +46,8 @@ def train(
         action, state = agent.predict(observation)
 
     The run's directory has checkpoints, figures and all settings. `alf-evaluate`, `alf-play` and `alf-export`
-    take it; another call with the same arguments and `root_dir` continues the run.
+    take it; another call with the same arguments and `root_dir` continues the run. A notebook shows the
+    average return while training goes on.
 
     Args:
         env: environment, as `alf.environments.load` takes its name: an id, "module:Class", or a callable that
@@ -68,7 +70,11 @@ def train(
         for name, value in bindings.items():
             _bind(name, value)
         label = env if isinstance(env, str) else getattr(env, "__name__", "env")
+        # Before the trainer, which checks that something has read every binding.
+        curves = [LiveCurve()] if can_show_curves() else []
         trainer = Trainer(root_dir or choose_root_dir(algorithm, label), make_driver())
+        for curve in curves:
+            trainer.add_callback(curve)
         trainer.train()
     return Trained(Agent(trainer.learner.policy), trainer)
 
