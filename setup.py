@@ -36,8 +36,10 @@ class BuildWithExamples(build_py):
         if not self.editable_mode:
             target = Path(self.build_lib, "alf", "examples")
             self.mkpath(str(target))
-            for path in [*(ROOT / "examples").glob("*.gin"), *(ROOT / "examples").glob("*.py")]:
-                self.copy_file(str(path), str(target / path.name))
+            self.mkpath(str(target / "tasks"))
+            for pattern in ("*.gin", "*.py", "tasks/*.gin"):
+                for path in (ROOT / "examples").glob(pattern):
+                    self.copy_file(str(path), str(target / path.relative_to(ROOT / "examples")))
 
 
 INSTALL_REQUIRES = [
@@ -84,6 +86,8 @@ EXTRAS = {
     "cuda": ["tensorflow[and-cuda]"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],
+    # LunarLander and the walkers.
+    "box2d": ["gymnasium[box2d]"],
     # pygame-ce draws classic control and the window of alf-play; ffmpeg writes videos frame by frame.
     "video": ["gymnasium[classic-control]", "imageio-ffmpeg>=0.5"],
     # Collectors on other machines. Its actor API alone.

@@ -47,10 +47,14 @@ _SB3 = "Stable-Baselines3"
 
 
 def train_alf(algorithm, env, steps, seed):
-    """Trains ALF; returns its curve, a list of (steps, seconds, average return)."""
+    """Trains ALF; returns its curve."""
+    return train_once(f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}")
+
+
+def train_once(*arguments):
+    """Calls alf-train; returns the curve, a list of (steps, seconds, average return of 100 episodes)."""
     with tempfile.TemporaryDirectory() as folder:
-        flags_ = [f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}"]
-        command = [sys.executable, "-m", "alf.bin.train", *flags_, f"--root_dir={folder}/run"]
+        command = [sys.executable, "-m", "alf.bin.train", *arguments, f"--root_dir={folder}/run"]
         subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT)
         curve = read_run(f"{folder}/run").curve("AverageReturn")
         return [list(map(float, x)) for x in zip(curve.env_steps, curve.seconds, curve.values)]

@@ -21,7 +21,7 @@ _SHARED = {
     "gin_file": (
         flags.DEFINE_multi_string,
         [],
-        "Path of a gin file, or alf:NAME.gin for one of ALF's examples; may be repeated.",
+        "Path of a gin file, alf:NAME.gin for one of ALF's examples, or alf:TASK; may be repeated.",
     ),
     "ray_address": (
         flags.DEFINE_string,

@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Trains an agent: `alf-train --env=CartPole-v1 --algorithm=ppo --steps=100_000 [--NAME=VALUE ...]`.
 
-With a gin file: `alf-train FILE.gin [--NAME=VALUE ...]`. To continue a run: `alf-train --root_dir=DIR`.
+With a gin file: `alf-train FILE.gin [--NAME=VALUE ...]`. One of ALF's tasks: `alf-train alf:CartPole-v1`. To
+continue a run: `alf-train --root_dir=DIR`.
 
 A NAME is a setting, with or without its class: --num_envs=64, --learning_rate=1e-3, --Adam.epsilon=1e-5. It
 may also be what another library calls a setting that means the same: --gamma=0.98. Without --root_dir, the

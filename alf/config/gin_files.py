@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Finds gin files: ALF's examples, and files that others include.
 
-"alf:NAME.gin" is the file NAME.gin among ALF's examples, wherever ALF is installed. An included file is
-looked for in the current directory, then beside the file that includes it.
+"alf:NAME.gin" is the file NAME.gin among ALF's examples, wherever ALF is installed, and "alf:TASK" one of its
+tasks, such as "alf:CartPole-v1". An included file is looked for in the current directory, then beside the
+file that includes it.
 """
 
 import contextlib
@@ -16,6 +17,7 @@ from alf.config.hints import find_used_macros
 from alf.errors import ConfigError
 
 CONFIG_FILE = "operative_config.gin"  # in the directory of a run
+_TASKS = "tasks"  # a folder of the examples
 EXAMPLES = "alf:"  # the prefix of ALF's examples; in `run.json` it stands for their folder
 
 # Gin calls `_open` without any context, so the state of the files that are being read is here. Gin itself is
@@ -37,8 +39,14 @@ def list_examples():
     return sorted(x for x in os.listdir(folder) if x.endswith(".gin")) if os.path.isdir(folder) else []
 
 
+def list_tasks():
+    """Returns the sorted names of ALF's tasks, such as "CartPole-v1"; [] if they are not installed."""
+    folder = os.path.join(find_examples(), _TASKS)
+    return sorted(x.removesuffix(".gin") for x in os.listdir(folder)) if os.path.isdir(folder) else []
+
+
 def find_gin_file(path):
-    """Returns the path of a gin file that a user names by its path or by "alf:NAME.gin".
+    """Returns the path of a gin file that a user names by its path, by "alf:NAME.gin" or by "alf:TASK".
 
     Raises:
         ConfigError: if there is no such file.
@@ -51,7 +59,7 @@ def find_gin_file(path):
 
 def read_own_text(path):
     """Returns the text of a gin file if a user has written it; "" for ALF's examples and files of runs."""
-    is_example = os.path.dirname(os.path.realpath(path)) == os.path.realpath(find_examples())
+    is_example = os.path.realpath(path).startswith(os.path.join(os.path.realpath(find_examples()), ""))
     if is_example or os.path.basename(path) == CONFIG_FILE:
         return ""
     with open(path, encoding="utf-8-sig") as file:
@@ -64,15 +72,23 @@ def look_beside_includes():
 
 
 def _without_prefix(path):
-    """Returns the path of "alf:NAME.gin", or any other path as it is. ConfigError: there is no NAME."""
+    """Returns the path of "alf:NAME.gin" or "alf:TASK", or any other path as it is.
+
+    Raises:
+        ConfigError: if ALF has no such file.
+    """
     if not path.startswith(EXAMPLES):
         return path
-    found = os.path.join(find_examples(), path.removeprefix(EXAMPLES))
+    name = path.removeprefix(EXAMPLES)
+    # An id may have a slash: "alf:ALE/Pong-v5".
+    file = name if name.endswith(".gin") else os.path.join(_TASKS, f"{name.replace('/', '-')}.gin")
+    found = os.path.join(find_examples(), file)
     if not os.path.isfile(found):
+        known = [*list_examples(), *list_tasks()]
         # A high cutoff: names of examples are alike, and a wrong guess says less than the list of all.
-        close = difflib.get_close_matches(path.removeprefix(EXAMPLES), list_examples(), n=3, cutoff=0.75)
+        close = difflib.get_close_matches(name, known, n=3, cutoff=0.75)
         hint = f"; did you mean {' or '.join(EXAMPLES + name for name in close)} ?" if close else ""
-        hint = hint or f"; it has {', '.join(list_examples()) or 'none'}"
+        hint = hint or f"; it has {', '.join(known) or 'none'}"
         raise ConfigError(f"ALF has no gin file {path!r}{hint}")
     return found
 

@@ -92,6 +92,14 @@ def test_a_name_that_is_nearly_there(elsewhere):
         assert "; did you mean alf:impala_cartpole.gin" in str(caught.value)
 
 
+def test_a_task_is_a_file_by_the_name_of_its_environment(elsewhere):
+    assert "CartPole-v1" in gin_files.list_tasks()
+    parse_config(["alf:CartPole-v1"])
+    assert gin.query_parameter("Experiment.algorithm") == "ppo"
+    with pytest.raises(ConfigError, match="did you mean alf:CartPole-v1"):
+        parse_config(["alf:CartPole-v0"])
+
+
 def test_a_run_remembers_the_folder_as_a_name(tmp_path, monkeypatch):
     examples = gin_files.find_examples()
     written = RunDescription((), (), (), ["/mine", examples], {})
