@@ -13,6 +13,8 @@ FORMATS = ("pdf", "png", "svg")  # the file name extensions of pictures
 _COLORS = {"PPO": "tab:blue", "IMPALA": "tab:orange", "DQN": "tab:green", "SAC": "tab:red"}
 _OTHER_COLORS = ("tab:purple", "tab:brown", "tab:pink", "tab:olive", "tab:cyan", "tab:gray")
 _LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+# A target is drawn if it is at most this share of the curves' height away from them.
+_TARGET_REACH = 0.5
 _TIMES = ((300.0, 1.0, "seconds"), (3 * 3600.0, 60.0, "minutes"), (float("inf"), 3600.0, "hours"))
 
 
@@ -27,12 +29,13 @@ class Line(NamedTuple):
 def draw(lines, metric, target=None, title=""):
     """Draws a picture. Returns Matplotlib's figure.
 
-    A single run is drawn as it is; of several runs, the mean is drawn with its 95 % interval as a band.
+    A single run is drawn as it is; of several runs, the mean is drawn with its 95 % interval as a band. The
+    legend has the number of runs.
 
     Args:
         lines: list of `Line`s.
         metric: text, the label of the y axis.
-        target: float, the y of a labelled horizontal line, or None.
+        target: float, the y of a labelled horizontal line (`finish_axes`), or None.
         title: text above the picture.
     """
     # Here, because Matplotlib is an extra, and because most callers of this package only read curves.
@@ -92,21 +95,40 @@ def draw_line(axes, xs, ys, label, style):
         return
     x, y = join(xs, ys)
     mean, low, high = mean_and_interval(y)
-    axes.plot(x, mean, label=label, marker="o" if x[0] == x[-1] else "", **style)
-    axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=0)
+    is_point = x[0] == x[-1]
+    axes.plot(x, mean, label=label, marker="o" if is_point else "", **style)
+    # The band of a point has no width.
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=4 if is_point else 0)
 
 
 def finish_axes(axes, target=None):
-    """Draws the grid of Matplotlib's axes from x = 0, and a labelled line at `target` unless it is None."""
+    """Draws the grid of Matplotlib's axes from x = 0, and a labelled line at `target` unless it is None.
+
+    The curves decide which part of the y axis is seen. A target that is so far away that they would be flat
+    is named at the upper or lower edge, without a line.
+    """
     axes.set_xlim(left=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-    if target is None:
-        return
-    axes.axhline(target, color="0.4", linestyle=(0, (2, 2)), linewidth=1, zorder=1)
-    # On the left, where most curves are far below the target.
-    place = dict(xycoords=axes.get_yaxis_transform(), xytext=(3, 2), textcoords="offset points")
-    axes.annotate(f"target {target:g}", (0, target), va="bottom", color="0.3", fontsize=9, **place)
+    if target is not None:
+        _draw_target(axes, target)
+
+
+def _draw_target(axes, target):
+    low, high = axes.get_ylim()  # of the curves
+    reach = _TARGET_REACH * (high - low)
+    label = dict(text=f"target {target:g}", color="0.3", fontsize=9, textcoords="offset points")
+    if low - reach <= target <= high + reach:
+        axes.axhline(target, color="0.4", linestyle=(0, (2, 2)), linewidth=1, zorder=1)
+        # On the left, where most curves are far below the target.
+        label |= dict(xy=(0, target), xycoords=axes.get_yaxis_transform(), xytext=(3, 2), va="bottom")
+    elif target > high:
+        label["text"] += " \N{UPWARDS ARROW}"
+        label |= dict(xy=(0, 1), xycoords="axes fraction", xytext=(3, -2), va="top")
+    else:
+        label["text"] += " \N{DOWNWARDS ARROW}"
+        label |= dict(xy=(0, 0), xycoords="axes fraction", xytext=(3, 2), va="bottom")
+    axes.annotate(**label)
 
 
 def _choose_styles(lines):
@@ -134,7 +156,8 @@ def _choose_styles(lines):
 
 
 def _describe(line):
-    return f"{line.label}, {len(line.curves)} runs" if len(line.curves) > 1 else line.label
+    count = len(line.curves)
+    return f"{line.label} ({count} run{'s' * (count > 1)})"
 
 
 def _count_columns(lines):

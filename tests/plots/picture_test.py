@@ -52,6 +52,11 @@ def test_one_point_is_a_dot():
     ]
     for axes in draw(lines, "x").axes:
         assert [line.get_marker() for line in axes.lines] == ["o", "o", ""]
+        # A band of no width is only seen by its edge.
+        (interval,) = axes.collections
+        assert interval.get_linewidth() > 0
+        ys = interval.get_paths()[0].vertices[:, 1]
+        assert (ys.min(), ys.max()) == (2, 4)
 
 
 def test_an_algorithm_has_its_colour_and_its_groups_have_dashes():
@@ -77,12 +82,34 @@ def test_groups_of_one_algorithm_have_different_colours(count):
 def test_each_group_has_one_entry_in_the_legend():
     figure = draw([Line("a", "PPO", [curve(1, 2)] * 3), Line("b", "SAC", [curve(1, 2)])], "x")
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["a, 3 runs", "b"]
+    assert [text.get_text() for text in legend.get_texts()] == ["a (3 runs)", "b (1 run)"]
 
 
 def test_the_target_is_a_labelled_line_in_both_pictures():
-    for axes in draw([Line("a", "PPO", [curve(1, 2)])], "x", target=4.5).axes:
-        assert list(axes.lines[-1].get_ydata()) == [4.5, 4.5]
-        assert [text.get_text() for text in axes.texts] == ["target 4.5"]
+    for axes in draw([Line("a", "PPO", [curve(1, 2)])], "x", target=2.25).axes:
+        assert list(axes.lines[-1].get_ydata()) == [2.25, 2.25]
+        assert [text.get_text() for text in axes.texts] == ["target 2.25"]
     for axes in draw([Line("a", "PPO", [curve(1, 2)])], "x").axes:
         assert len(axes.lines) == 1 and not axes.texts
+
+
+@pytest.mark.parametrize("target", [-475.0, -20.0, 40.0, 475.0], ids=str)
+def test_a_target_that_is_far_away_is_named_at_the_edge(target):
+    lines = [Line("a", "PPO", [curve(1, 20), curve(3, 24)])]
+    limits = draw(lines, "x").axes[0].get_ylim()
+    for axes in draw(lines, "x", target=target).axes:
+        assert axes.get_ylim() == limits and len(axes.lines) == 1
+        ((name, place),) = [(text.get_text(), text.xy) for text in axes.texts]
+        above = target > 0
+        arrow = "\u2191" if above else "\u2193"
+        assert (name, place) == (f"target {target:g} {arrow}", (0, int(above)))
+
+
+@pytest.mark.parametrize("target", [-8.0, 0.0, 15.0, 20.0, 28.0], ids=str)
+def test_a_target_that_is_near_is_seen_and_leaves_the_curves_most_of_the_height(target):
+    lines = [Line("a", "PPO", [curve(1, 20)])]
+    low, high = draw(lines, "x").axes[0].get_ylim()
+    for axes in draw(lines, "x", target=target).axes:
+        bottom, top = axes.get_ylim()
+        assert bottom < target < top and (high - low) / (top - bottom) > 0.6
+        assert len(axes.lines) == 2
