@@ -15,7 +15,7 @@ import numpy as np
 from absl import app, flags
 
 from alf.config.gin_files import find_gin_file, list_tasks
-from alf.plots.curves import bootstrap_interval
+from alf.core.randomness import bootstrap_interval
 from benchmarks.defaults import train_once
 
 _FILE = flags.DEFINE_string("file", None, "File of the runs, JSON lines.", required=True)
@@ -70,7 +70,7 @@ def format_table(rows):
         mine = [row for row in rows if row["task"] == task]
         algorithm, steps, reference = describe(task)
         scores = np.array([row["score"] for row in mine])
-        low, high = bootstrap_interval(scores)
+        low, high = bootstrap_interval([scores])
         minutes = np.mean([row["seconds"] for row in mine]) / 60
         score = f"{scores.mean():,.4g} ({low:,.4g} to {high:,.4g})"
         cells = task, algorithm, f"{steps:,}", score, f"{minutes:.1f}", len(mine), mine[-1]["date"], reference

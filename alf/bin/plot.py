@@ -3,8 +3,11 @@
 
 A DIR is the root_dir of a run, or a folder of runs. Runs that differ only in their seeds are one curve:
 their mean, with its 95 % bootstrap interval as a band. Curves are named by the bindings that differ between
-them; LABEL=DIR in place of DIR names the runs of that DIR. A file that is there is replaced. The exit status
-is 0, 1 after an error, 2 if an argument is wrong.
+them; LABEL=DIR in place of DIR names the runs of that DIR. A file that is there is replaced.
+
+--scores=last, with --output or without, prints a table of the runs' last values: mean, median and
+interquartile mean of each curve's runs, and the probability that a run of one is better than a run of
+another. The exit status is 0, 1 after an error, 2 if an argument is wrong.
 """
 
 import os
@@ -22,6 +25,7 @@ from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, find_target, group_runs
 from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture
 from alf.plots.runs import find_runs, read_run
+from alf.plots.score_table import collect_scores, format_scores, parse_ranges
 
 _OUTPUT = flags.DEFINE_string("output", None, "File of the picture: .png, .svg or .pdf.")
 _METRIC = flags.DEFINE_string("metric", "AverageReturn", "Column of progress.csv, with or without metrics/.")
@@ -30,36 +34,47 @@ _TARGET = flags.DEFINE_float(
     "target", None, "Draws a line there. By default the target of the runs' StopCriteria, if all have one."
 )
 _TITLE = flags.DEFINE_string("title", "", "Text above the picture.")
+_SCORES = flags.DEFINE_enum(
+    "scores", None, ["last", "best"], "Prints a table of the last or the highest value of each run."
+)
+_RANGES = flags.DEFINE_multi_string(
+    "score_range",
+    [],
+    "ENVIRONMENT=LOW,HIGH: scores that become 0 and 1 in the table, whose groups then have runs of several "
+    "environments. ENVIRONMENT may have *; may be repeated.",
+)
 
 
 def run(arguments):
-    """Draws as the flags say; returns the exit status."""
+    """Draws and prints as the flags say; returns the exit status."""
     # All that can be wrong without reading a run comes before TensorFlow, whose import takes seconds.
-    import_extra("matplotlib", "plot")
-    output = _check_flags()
+    output, ranges = _check_flags()
     start_work()
     import_settings()  # The runs' bindings are compared by the roles of ALF's settings.
-    groups = _read_groups(arguments)
-    lines = _make_lines(groups)
-    target = _TARGET.value
-    if target is None:
-        target = find_target([run.settings for group in groups for run in group.runs], _METRIC.value)
-    figure = draw(lines, _METRIC.value, target, _TITLE.value)
-    save_picture(figure, output)
-    print(f"{output}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
+    runs = _read_runs(arguments)
+    if _SCORES.value:
+        groups = _group(runs, across_tasks=bool(ranges))
+        scores = collect_scores(groups, lambda run: _read_curve(run).score(_SCORES.value), ranges)
+        print(format_scores(scores, f"{_SCORES.value} {_METRIC.value}"))
+    if output:
+        _draw(_group(runs), output)
     return 0
 
 
 def _check_flags():
-    """Raises ConfigError if a flag is wrong; returns the path of the picture."""
-    if not _OUTPUT.value:
-        raise ConfigError("--output is not set: name the file of the picture")
+    """Raises ConfigError if a flag is wrong; returns the path of the picture or None, and the ranges."""
+    if _OUTPUT.value:
+        import_extra("matplotlib", "plot")
+        if format_of(_OUTPUT.value) not in FORMATS:
+            raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")
+    elif not _SCORES.value:
+        raise ConfigError("--output is not set: name the file of the picture; --scores=last prints a table")
     check_value("--smoothing", _SMOOTHING.value, Annotated[float, AtLeast(1)] | None)
     check_value("--target", _TARGET.value, float | None)
     _check_text("--title", _TITLE.value)
-    if format_of(_OUTPUT.value) not in FORMATS:
-        raise ConfigError(f"--output={_OUTPUT.value}: it must end in .{', .'.join(FORMATS)}")
-    return os.path.expanduser(_OUTPUT.value)
+    if _RANGES.value and not _SCORES.value:
+        raise ConfigError(f"--score_range={_RANGES.value[0]}: it needs --scores, the table that it is for")
+    return _OUTPUT.value and os.path.expanduser(_OUTPUT.value), parse_ranges(_RANGES.value)
 
 
 def _check_text(name, text):
@@ -70,11 +85,14 @@ def _check_text(name, text):
         raise ConfigError(f"{name} is {text!r}: it must be UTF-8") from None
 
 
-def _read_groups(arguments):
-    """Reads the `Group`s of the runs that the arguments name; groups with a label come first."""
+def _read_runs(arguments):
+    """Reads the runs that the arguments name: a list of pairs of a label or "", and a `Run` with the metric.
+
+    If no run has it, a ConfigError lists the columns.
+    """
     if not arguments:
         raise ConfigError("no run is named: alf-plot DIR... --output=FILE.png")
-    labelled, others, seen = {}, [], set()
+    runs, seen = [], set()
     for argument in arguments:
         label, path = _split(argument)
         _check_text("the label", label)
@@ -82,9 +100,15 @@ def _read_groups(arguments):
             # Two arguments may name the same run, which would else count as two seeds.
             if os.path.realpath(found) not in seen:
                 seen.add(os.path.realpath(found))
-                (labelled.setdefault(label, []) if label else others).append(read_run(found))
-    groups = [Group(label, find_algorithm(runs[0].settings), runs) for label, runs in labelled.items()]
-    return groups + group_runs(others)
+                runs.append((label, read_run(found)))
+    kept = [(label, run) for label, run in runs if run.curve(_METRIC.value) is not None]
+    for _, run in runs:
+        if run.curve(_METRIC.value) is None:
+            print(f"warning: {run.path} is left out: it has no {_METRIC.value}", file=sys.stderr)
+    if not kept:
+        names = sorted({name for _, run in runs for name in run.columns})
+        raise ConfigError(f"--metric={_METRIC.value}: no run has it; there are {', '.join(names)}")
+    return kept
 
 
 def _split(argument):
@@ -108,28 +132,36 @@ def _find(path):
     return found
 
 
-def _make_lines(groups):
-    """Makes the `Line`s of the groups. If no run has the metric, a ConfigError lists the columns."""
-    lines = []
-    for group in groups:
-        curves = [run.curve(_METRIC.value) for run in group.runs]
-        for run, curve in zip(group.runs, curves, strict=True):
-            if curve is None:
-                print(f"warning: {run.path} is left out: it has no {_METRIC.value}", file=sys.stderr)
-        curves = [_smooth(curve) for curve in curves if curve is not None]
-        if curves:
-            label = group.label or os.path.basename(os.path.normpath(group.runs[0].path))
-            lines.append(Line(label, group.algorithm, curves))
-    if not lines:
-        names = sorted({name for group in groups for run in group.runs for name in run.columns})
-        raise ConfigError(f"--metric={_METRIC.value}: no run has it; there are {', '.join(names)}")
-    return lines
-
-
-def _smooth(curve):
-    if _SMOOTHING.value is None:
+def _read_curve(run):
+    """Returns the `Curve` of a run, smoothed; None if it has no value of the metric."""
+    curve = run.curve(_METRIC.value)
+    if curve is None or _SMOOTHING.value is None:
         return curve
     return curve._replace(values=smooth(curve.env_steps, curve.values, _SMOOTHING.value))
+
+
+def _group(runs, across_tasks=False):
+    """Makes the `Group`s of the pairs of `_read_runs`; groups with a label of the user's come first."""
+    labelled = {}
+    for label, run in runs:
+        labelled.setdefault(label, []).append(run)
+    others = group_runs(labelled.pop("", []), across_tasks)
+    groups = [Group(label, find_algorithm(own[0].settings), own) for label, own in labelled.items()]
+    # Without a configuration there is nothing but the folder to name a group by.
+    names = [os.path.basename(os.path.normpath(group.runs[0].path)) for group in others]
+    return groups + [
+        group._replace(label=group.label or name) for group, name in zip(others, names, strict=True)
+    ]
+
+
+def _draw(groups, output):
+    """Draws the picture of the groups, and prints its path."""
+    lines = [Line(*group[:2], [_read_curve(run) for run in group.runs]) for group in groups]
+    target = _TARGET.value
+    if target is None:
+        target = find_target([run.settings for group in groups for run in group.runs], _METRIC.value)
+    save_picture(draw(lines, _METRIC.value, target, _TITLE.value), output)
+    print(f"{output}, runs: {sum(len(line.curves) for line in lines)}, curves: {len(lines)}")
 
 
 main = make_main(run, takes_arguments=True)

@@ -22,19 +22,25 @@ def spawn_seeds(entropy, count):
     return [int(child.generate_state(1)[0] >> 1) for child in children]
 
 
-def bootstrap_interval(values, num_resamples, seed=0):
-    """Computes the 95 % confidence interval of the mean by bootstrap percentiles (Efron 1979).
+def bootstrap_interval(strata, statistic=lambda sample: sample.mean(1), num_resamples=10_000, seed=0):
+    """Computes a 95 % confidence interval by the percentiles of a (stratified) bootstrap (Efron 1979).
 
     Args:
-        values: float array [N, ...] without NaN; the mean is taken over N.
-        num_resamples: int, how many samples of N values are drawn with replacement.
+        strata: list of float arrays [N, ...] without NaN, whose N may differ. A sample draws N values of each
+            of them with replacement.
+        statistic: callable (a float array [S, N, ...] for each stratum) -> float array [S, ...], the values
+            of S samples. By default the mean over the N values of one stratum.
+        num_resamples: int, how many samples are drawn. With the default, the ends of the interval hardly
+            depend on the seed.
         seed: int, the seed of the draws.
 
     Returns:
         low, high: float64 arrays [...].
     """
     rng = np.random.default_rng(seed)
-    step = max(1, _CHUNK // values.size)
-    sizes = [min(step, num_resamples - first) for first in range(0, num_resamples, step)]
-    means = [values[rng.integers(len(values), size=(size, len(values)))].mean(1) for size in sizes]
-    return np.quantile(np.concatenate(means), [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2], axis=0)
+    step = max(1, _CHUNK // sum(values.size for values in strata))
+    figures = []
+    for first in range(0, num_resamples, step):
+        size = min(step, num_resamples - first)
+        figures.append(statistic(*(x[rng.integers(len(x), size=(size, len(x)))] for x in strata)))
+    return np.quantile(np.concatenate(figures), [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2], axis=0)

@@ -19,9 +19,6 @@ from alf.drivers.env_specs import get_info_keys
 from alf.errors import ConfigError
 from alf.games.mapping import get_agents
 
-# So many that the ends of the interval hardly depend on the seed of the bootstrap.
-_NUM_RESAMPLES = 10_000
-
 
 class Episodes(NamedTuple):
     """Complete episodes, ordered by sub-environment, then by time: arrays [N]."""
@@ -246,7 +243,7 @@ def summarize(values):
     values = np.asarray(values, np.float64)
     if not len(values):
         return dict.fromkeys(("mean", "median", "std", "min", "max", "low", "high"), float("nan"))
-    low, high = bootstrap_interval(values, _NUM_RESAMPLES)
+    low, high = bootstrap_interval([values])
     figures = dict(mean=values.mean(), median=np.median(values), min=values.min(), max=values.max())
     std = values.std(ddof=1) if len(values) > 1 else 0.0
     return {name: float(x) for name, x in {**figures, "std": std, "low": low, "high": high}.items()}

@@ -6,7 +6,7 @@ import numpy as np
 from alf.core.randomness import bootstrap_interval
 
 _POINTS = 400  # x values of the mean of several runs
-_RESAMPLES = 1000
+_RESAMPLES = 1000  # for each of the x values
 
 
 def smooth(x, y, window):
@@ -60,5 +60,6 @@ def mean_and_interval(y, seed=0):
     for runs in np.unique(there, axis=1).T:
         columns = (there == runs[:, None]).all(0)
         values = y[runs][:, columns]
-        result[:, columns] = [values.mean(0), *bootstrap_interval(values, _RESAMPLES, seed)]
+        interval = bootstrap_interval([values], num_resamples=_RESAMPLES, seed=seed)
+        result[:, columns] = [values.mean(0), *interval]
     return result

@@ -14,6 +14,7 @@ _TARGETS = {
     **dict.fromkeys(("metrics/AverageReturn", "metrics/BalancedReturn"), "target_return"),
     "eval/return_mean": "target_eval_return",
 }
+_TASK = re.compile(r"(?:.*/)?alf\.environments\.load(?:_\w+)?\.name")  # the binding of an environment's name
 _MAX_VALUE = 40  # the length to which labels shorten values
 
 
@@ -25,7 +26,7 @@ class Group(NamedTuple):
     runs: list  # of `Run`s
 
 
-def group_runs(runs):
+def group_runs(runs, across_tasks=False):
     """Groups runs, in the order of the first run of each group.
 
     Runs are in one group if they only differ in settings whose `Role` does not tell experiments apart, such
@@ -34,13 +35,14 @@ def group_runs(runs):
 
     Args:
         runs: list of `Run`s.
+        across_tasks: whether runs with other environments (`find_task`) are in one group, too.
 
     Returns:
         list of `Group`s.
     """
     found = {}
     for run in runs:
-        settings = _select(run.settings)
+        settings = _select(run.settings, across_tasks)
         others = frozenset((name, x) for name, x in settings.items() if x != find_default(name))
         # Two algorithms with default settings may have no other binding in which they differ.
         key = find_algorithm(settings), others
@@ -65,6 +67,12 @@ def find_algorithm(settings):
     return " + ".join(sorted(_NAMES.get(name, name) for name in names))
 
 
+def find_task(settings):
+    """Returns the name of the environment in the settings of a run, such as "CartPole-v1", or ""."""
+    names = [name for name in settings if _TASK.fullmatch(complete(name)) and find_role(name).tells_apart]
+    return " + ".join(sorted({_find_value(settings, name).strip("'") for name in names}))
+
+
 def find_target(all_settings, metric):
     """Returns the target of a metric in the stop criteria of runs, a float; None unless all have the same.
 
@@ -84,13 +92,15 @@ def _find_value(settings, name):
     return _find_value(settings, text[1:]) if text.startswith("%") else text
 
 
-def _select(settings):
+def _select(settings, across_tasks):
     """Selects the bindings that tell experiments apart, by their full names, and the macros that they use."""
     found = {
         complete(name): value
         for name, value in settings.items()
         if "." in name.rpartition("/")[2] and find_role(name).tells_apart
     }
+    if across_tasks:
+        found = {name: value for name, value in found.items() if not _TASK.fullmatch(name)}
     used = set(re.findall(r"%([\w./]+)", " ".join(found.values())))
     return found | {name: value for name, value in settings.items() if name in used}
 

@@ -19,6 +19,10 @@ class Curve(NamedTuple):
     seconds: np.ndarray  # since the first train step, without the time between an end and a continuation
     values: np.ndarray
 
+    def score(self, which):
+        """Returns the "last" or the "best", which is the highest, of the values, a float."""
+        return float(self.values[-1] if which == "last" else self.values.max())
+
 
 class Run(NamedTuple):
     """The content of the files of a run."""

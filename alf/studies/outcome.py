@@ -4,8 +4,6 @@
 import os
 from typing import NamedTuple
 
-import numpy as np
-
 from alf.errors import ConfigError
 from alf.plots.runs import read_run
 from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS
@@ -55,9 +53,8 @@ def read_outcome(path, name, value):
     # A finished run may have no row: a full disk, for example, costs only the summaries.
     if run is None or not len(run.columns[ENV_STEPS]):
         return Outcome(status)
-    curve, objective = run.curve(name), None
-    if curve is not None:
-        objective = float(curve.values[-1] if value == "last" else np.max(curve.values))
+    curve = run.curve(name)
+    objective = None if curve is None else curve.score(value)
     return Outcome(status, objective, int(run.columns[ENV_STEPS][-1]), float(run.columns[SECONDS][-1]))
 
 

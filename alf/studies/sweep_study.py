@@ -231,4 +231,4 @@ class SweepStudy:
 def _value_at(curve, env_steps, value):
     """Returns the last or best value of a curve up to `env_steps`; None before its first value."""
     values = curve.values[: np.searchsorted(curve.env_steps, env_steps, side="right")]
-    return (values[-1] if value == "last" else values.max()) if len(values) else None
+    return curve._replace(values=values).score(value) if len(values) else None

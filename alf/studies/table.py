@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from alf.core.files import write_file
-from alf.plots.curves import mean_and_interval
 from alf.plots.groups import find_algorithm, find_target
 from alf.plots.picture import Line, draw, save_picture
+from alf.plots.score_table import to_markdown
+from alf.plots.scores import estimate, interquartile_mean, mean
 from alf.studies.outcome import FAILED, FINISHED, PRUNED, read_progress
 from alf.studies.state import write_csv
 from alf.studies.trials import describe, shorten
@@ -30,12 +31,16 @@ class Row(NamedTuple):
     mean: float | None = None  # of the objective
     low: float | None = None  # the ends of its 95 % bootstrap interval
     high: float | None = None
+    iqm: float | None = None  # the interquartile mean of the objective, and its interval
+    iqm_low: float | None = None
+    iqm_high: float | None = None
     env_steps: float | None = None  # means, at the ends of the runs
     seconds: float | None = None
     best: Any = None  # the `SweepRun` with the highest objective
 
 
 _FIGURES = Row._fields[2:-1]
+_ESTIMATES = ("mean", "low", "high", "iqm", "iqm_low", "iqm_high")
 
 
 def make_rows(study):
@@ -53,11 +58,9 @@ def _make_row(settings, runs, outcomes):
     if not judged:
         return row
     objectives = np.array([outcome.objective for _, outcome in judged])
-    mean, low, high = (float(x[0]) for x in mean_and_interval(objectives[:, np.newaxis]))
+    figures = (*estimate(mean, [objectives]), *estimate(interquartile_mean, [objectives]))
     return row._replace(
-        mean=mean,
-        low=low,
-        high=high,
+        **dict(zip(_ESTIMATES, figures, strict=True)),
         env_steps=float(np.mean([outcome.env_steps for _, outcome in judged])),
         seconds=float(np.mean([outcome.seconds for _, outcome in judged])),
         best=judged[np.argmax(objectives)][0],
@@ -88,18 +91,22 @@ def write_tables(study):
 def _format_markdown(rows, outcomes, objective):
     """Returns a Markdown table with a line for each trial, and below it a line for each failed run."""
     names = list(rows[0].settings) if rows else []
-    lines = [[*names, "runs", "failed", objective, "95 % interval", "env steps", "seconds"]]
+    # Of fewer runs it is the mean.
+    has_iqm = any(row.finished >= 4 for row in rows)
+    lines = [[*names, "runs", "failed", objective, "95 % interval"]]
+    lines[0] += [*["IQM", "95 % interval"] * has_iqm, "env steps", "seconds"]
     for row in rows:
-        figures = ["-"] * 4
+        figures = ["-"] * (len(lines[0]) - len(names) - 2)
         if row.mean is not None:
             figures = [f"{row.mean:.6g}", f"{row.low:.6g} to {row.high:.6g}"]
+            figures += [f"{row.iqm:.6g}", f"{row.iqm_low:.6g} to {row.iqm_high:.6g}"] * has_iqm
             figures += [f"{row.env_steps:,.0f}", f"{row.seconds:,.1f}"]
         runs = f"{row.finished} of {len(row.runs)}{', pruned' * (row.pruned > 0)}"
         lines.append([*map(shorten, row.settings.values()), runs, str(row.failed), *figures])
     failed = [run for row in rows for run in row.runs if outcomes[run.path].status == FAILED]
-    text = _to_markdown(lines)
+    text = to_markdown(lines)
     if failed:
-        text += "\n" + _to_markdown(
+        text += "\n" + to_markdown(
             [["failed run", "error"], *([run.describe(), outcomes[run.path].error] for run in failed)]
         )
     return text
@@ -126,11 +133,3 @@ def draw_curves(study):
     figure = draw(lines, study.objective, find_target(settings, study.objective), title)
     save_picture(figure, os.path.join(study.folder, PICTURE_FILE))
     return len(lines)
-
-
-def _to_markdown(lines):
-    head, *rest = lines
-    return "".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n"
-        for line in (head, ["---"] * len(head), *rest)
-    )

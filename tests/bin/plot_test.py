@@ -14,11 +14,11 @@ plot = import_plot()
 PPO, DQN = "PPOAlgorithm.discount = 0.99", "DqnAlgorithm.discount = 0.99"
 
 
-def write_run(path, returns, seed=0, algorithm=PPO, learning_rate=0.1, target=None):
+def write_run(path, returns, seed=0, algorithm=PPO, learning_rate=0.1, target=None, env="A-v1"):
     """Writes what a run leaves: a row each 100 steps and 2 seconds."""
     os.makedirs(path)
     settings = [f"Experiment.seed = {seed}", f"Adam.learning_rate = {learning_rate}", algorithm]
-    settings.append(f"StopCriteria.target_return = {target}")
+    settings += [f"StopCriteria.target_return = {target}", f"alf.environments.load.name = '{env}'"]
     (path / "operative_config.gin").write_text("\n".join(settings) + "\n")
     rows = [f"{100 * i},{2 * i},{value},{-value}\n" for i, value in enumerate(returns, 1)]
     header = "env_steps,seconds,metrics/AverageReturn,train/loss\n"
@@ -52,7 +52,8 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("plot")
     write_run(path / "runs" / "a", [1, 2, 3], target=4.0)
     write_run(path / "runs" / "deep" / "b", [3, 4, 5, 6], seed=1, target=4.0)
-    write_run(path / "dqn", [7, 8], algorithm=DQN, target=4.0)
+    write_run(path / "dqn", [7, 8], algorithm=DQN, target=4.0, env="B-v1")
+    write_run(path / "other", [7, 6], target=4.0, env="B-v1")
     write_run(path / "lr=0.2", [9], learning_rate=0.2, target=5.0)
     write_run(path / "empty" / "new", [])
     (path / "old" / "run").mkdir(parents=True)
@@ -100,6 +101,47 @@ def test_what_is_drawn(call, subtests):
             assert lines == [f"x.png, runs: {runs}, curves: {len(expected[0])}"]
 
 
+def test_the_table_of_scores(call, subtests):
+    """The interval of two runs is from one to the other: a quarter of the samples has one of them alone."""
+    a_and_b, smoothed = " | ".join(["4.5, 3 to 6"] * 3), " | ".join(["4, 2.5 to 5.5"] * 3)
+    ranges = "--score_range=A-v1=0,3", "--score_range=B*=5,7"
+    cases = {
+        ("runs", "--scores=last"): [f"PPO | 1 | 2 | {a_and_b}"],
+        ("runs", "--scores=last", "--smoothing=200"): [f"PPO | 1 | 2 | {smoothed}"],
+        ("runs", "--scores=best", "--metric=train/loss"): [
+            "PPO | 1 | 2 | -2, -3 to -1 | -2, -3 to -1 | -2, -3 to -1"
+        ],
+        ("other", "dqn", "--scores=best"): [
+            "PPO | 1 | 1 | 7 | 7 | 7",
+            "DQN | 1 | 1 | 8 | 8 | 8",
+            "PPO | DQN | 0.00",
+        ],
+        # Scores of different environments are not compared.
+        ("x=other", "y=runs", "--scores=last"): ["x | 1 | 1 | 6 | 6 | 6", f"y | 1 | 2 | {a_and_b}"],
+        # With ranges they are of one group: 1 and 2, and 0.5 of the other environment.
+        ("runs", "other", "--scores=last", *ranges): [
+            "PPO | 2 | 3 | 1, 0.75 to 1.25 | 1, 0.75 to 1.25 | 1.16667, 0.833333 to 1.5"
+        ],
+    }
+    for args, expected in cases.items():
+        with subtests.test(" ".join(args)):
+            status, lines, drawn = call(*args)
+            assert (status, drawn) == (0, None)
+            metric = "train/loss" if "--metric=train/loss" in args else "AverageReturn"
+            assert lines[0].startswith(f"| {'best' if '--scores=best' in args else 'last'} {metric} | env")
+            others = [line for line in lines if line and not line.startswith(("| ---", "| X |", lines[0]))]
+            assert others == [f"| {line} |" for line in expected]
+
+
+def test_a_picture_and_a_table(call, folder):
+    """The picture has a curve for each environment; ranges make them one group of the table."""
+    args = "--scores=last", "--score_range=*=0,1", "--output=both.png"
+    status, lines, (curves, *_) = call("runs", "other", *args)
+    assert (status, lines[-1]) == (0, "both.png, runs: 3, curves: 2") and (folder / "both.png").exists()
+    assert [label for label, _, _ in curves] == [f"alf.environments.load.name='{x}-v1'" for x in "AB"]
+    assert lines[2].startswith("| PPO | 2 | 3 | ")
+
+
 def test_the_file_has_the_format_of_its_name_and_replaces_what_was_there(call, folder):
     (folder / "c.png").write_text("before")
     names = {"c.png": b"\x89PNG", "c.svg": b"<?xml", "c.PDF": b"%PDF"}
@@ -122,7 +164,10 @@ def test_what_is_wrong_is_one_line(call, folder, subtests):
     output = "--output=wrong.png"
     columns = "env_steps, metrics/AverageReturn, seconds, train/loss"
     cases = {
-        ("runs",): (2, "--output is not set: name the file of the picture"),
+        ("runs",): (2, "--output is not set: name the file of the picture; --scores=last prints a table"),
+        ("runs", output, "--score_range=*=0,1"): (2, "--score_range=*=0,1: it needs --scores, the table"),
+        ("runs", "--scores=last", "--score_range=*=1"): (2, "--score_range=*=1: it must be ENVIRONMENT=LOW,"),
+        ("all=runs", "all=dqn", "--scores=last", output): (2, "'all' has runs of A-v1, B-v1: give each"),
         (output,): (2, "no run is named: alf-plot DIR... --output=FILE.png"),
         ("runs", "--output=x.doc"): (2, "--output=x.doc: it must end in .pdf, .png, .svg"),
         ("runs", "--output=x"): (2, "--output=x: it must end in .pdf, .png, .svg"),
@@ -162,3 +207,4 @@ def test_without_matplotlib_the_extra_is_named(call, monkeypatch):
     status, lines, _ = call("runs", "--output=x.png")
     assert status == 2
     assert lines == ['error: the package matplotlib is not installed: pip install "alf-tf[plot]"']
+    assert call("runs", "--scores=last")[0] == 0  # the table does not need it

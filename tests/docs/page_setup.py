@@ -105,7 +105,7 @@ PYTHON = {
 # By page: the runs of CartPole that it talks of.
 RUNS = {
     "docs/use.md": ["runs/cartpole"],
-    "docs/plots.md": ["runs/cartpole"],
+    "docs/plots.md": ["runs/cartpole", "runs/ppo", "runs/vtrace"],
     "docs/data.md": ["runs/expert"],
     "docs/security.md": ["runs/theirs"],
 }

@@ -4,7 +4,7 @@
 import pytest
 
 from alf.config import registry
-from alf.plots.groups import find_target, group_runs
+from alf.plots.groups import find_target, find_task, group_runs
 from alf.plots.runs import Run
 
 registry.import_settings()
@@ -13,9 +13,9 @@ PPO = {"Experiment.seed": "0", "Adam.learning_rate": "0.001", "PPOAlgorithm.disc
 IMPALA = {"Experiment.seed": "0", "Adam.learning_rate": "0.003", "ImpalaAlgorithm.vtrace": "True"}
 
 
-def group(*settings):
+def group(*settings, **kwargs):
     """Returns {label: indices of the runs}."""
-    groups = group_runs([Run(str(i), one, {}) for i, one in enumerate(settings)])
+    groups = group_runs([Run(str(i), one, {}) for i, one in enumerate(settings)], **kwargs)
     assert len({one.label for one in groups}) == len(groups)
     return {one.label: [int(run.path) for run in one.runs] for one in groups}
 
@@ -49,6 +49,26 @@ def test_the_target_of_all_runs():
     for settings in ([{name: "4"}, {name: "5"}], [{name: "4"}, {}], [{name: "None"}], [{other: "4"}]):
         assert find_target(settings, "AverageReturn") is None
     assert find_target([{name: "4"}], "train/loss") is None
+
+
+def test_the_task_of_a_run():
+    load = "alf.environments.load"
+    assert find_task({f"{load}.name": "'CartPole-v1'", f"eval/{load}.name": "'Other-v1'"}) == "CartPole-v1"
+    assert find_task({"load_atari.name": "%x/game", "x/game": "'Pong'"}) == "Pong"
+    assert find_task({f"{load}.name": "@make_mine", "Other.name": "'x'"}) == "@make_mine"
+    assert find_task(PPO) == ""
+
+
+@pytest.mark.parametrize("value", ["'{}'", "%x/task"], ids=["text", "macro"])
+def test_runs_of_several_tasks_are_one_group_if_that_is_asked_for(value):
+    name = "alf.environments.load.name"
+    runs = [{**PPO, name: value.format(task), "x/task": f"'{task}'"} for task in ("A-v1", "B-v1")]
+    runs.append({**runs[0], "Adam.learning_rate": "0.01"})
+    assert group(*runs, across_tasks=True) == {
+        "Adam.learning_rate=0.001": [0, 1],
+        "Adam.learning_rate=0.01": [2],
+    }
+    assert len(group(*runs)) == 3
 
 
 @pytest.mark.parametrize("binding", ["Adam.learning_rate", "Experiment.num_groups", "Loss.seedling"])

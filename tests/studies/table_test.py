@@ -27,8 +27,8 @@ def write_run(path, seed, rows, status):
     Path(path, "done.json").write_text(json.dumps({"status": status}))
 
 
-def make_study(folder, grid=GRID, value="last", returns=RETURNS):
-    study = make_sweep_study(folder, grid, config={}, value=value)
+def make_study(folder, grid=GRID, value="last", returns=RETURNS, seeds=(0, 1)):
+    study = make_sweep_study(folder, grid, seeds, config={}, value=value)
     while (run := study.next_run()) is not None:
         found = returns[run.trial][run.seed]
         if found is None:
@@ -92,6 +92,26 @@ def test_the_tables(tmp_path):
     assert runs[3]["error"] == "KeyError: 'a | b'"
     assert (tmp_path / runs[0]["folder"] / "progress.csv").exists()
     assert runs[0]["folder"] == "runs/000_Adam.learning_rate=0.0001234,Net.layers=_8/seed=0"
+
+
+def test_four_seeds_have_an_interquartile_mean(tmp_path):
+    """It is the mean of 5 and 6. The interval of 1 is the lowest and the highest run of its own."""
+    returns = [[(x, x) for x in (100.0, 5.0, 6.0, 1.0)], [(7.0, 7.0), (8.0, 8.0), None, None]]
+    grid = {"a.b": ["1", "2"]}
+    study = make_study(tmp_path, grid, returns=returns, seeds=[0, 1, 2, 3])
+    lines = table.write_tables(study).splitlines()
+    assert lines[0] == (
+        "| a.b | runs | failed | AverageReturn | 95 % interval | IQM | 95 % interval | env steps | seconds |"
+    )
+    cells = [line.split(" | ") for line in lines[2:4]]
+    assert [cell[3:7] for cell in cells] == [
+        ["28", cells[0][4], "5.5", cells[0][6]],
+        ["7.5", "7 to 8", "7.5", "7 to 8"],
+    ]
+    trial = next(csv.DictReader(io.StringIO((tmp_path / "sweep.csv").read_text())))
+    assert (trial["mean"], trial["iqm"]) == ("28.0", "5.5")
+    assert cells[0][6] == f"{float(trial['iqm_low']):g} to {float(trial['iqm_high']):g}"
+    assert 1.0 <= float(trial["iqm_low"]) < 5.5 < float(trial["iqm_high"]) <= 100.0
 
 
 def test_the_picture_has_a_curve_for_each_trial_and_the_target(tmp_path, monkeypatch):
