@@ -9,6 +9,7 @@ from alf.core.files import replace_file
 
 PROGRESS_FILE = "progress.csv"
 ENV_STEPS, SECONDS = "env_steps", "seconds"
+_FIRST = [ENV_STEPS, SECONDS, "metrics/AverageReturn"]  # the columns that people look for
 
 
 class ProgressFile:
@@ -46,7 +47,7 @@ class ProgressFile:
         row |= {name: _format(value) for name, value in values.items()}
         new = [name for name in row if name not in self._columns]
         if new:
-            self._write_all([*self._columns, *new], read_rows(self._path, self._size)[1])
+            self._add_columns(new)
         text = _to_csv([[row.get(name, "") for name in self._columns]])
         with open(self._path, "r+b") as file:
             # Drops a part of a row that an earlier write has left; after an error `_size` stays as it was.
@@ -67,8 +68,15 @@ class ProgressFile:
         # Seconds go on where the last row that is kept ended: the time between two processes does not count.
         self._seconds_before = float(rows[-1][1]) if rows else 0.0
 
+    def _add_columns(self, names):
+        old, rows = read_rows(self._path, self._size)
+        columns = [*old, *names]
+        columns.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+        rows = [dict(zip(old, row, strict=True)) for row in rows]
+        self._write_all(columns, [[row.get(name, "") for name in columns] for row in rows])
+
     def _write_all(self, columns, rows):
-        text = _to_csv([columns, *(row + [""] * (len(columns) - len(row)) for row in rows)])
+        text = _to_csv([columns, *rows])
         with replace_file(self._path) as file:
             file.write(text)
         self._columns, self._size = columns, len(text)

@@ -119,15 +119,15 @@ class ProgressBar:
             self._draw()
 
     def line(self):
-        """Returns a line with steps, steps/s, bottleneck, return, episodes, policy lag, and the time left."""
+        """Returns a line with return, episodes, steps, steps/s, bottleneck, policy lag, and the time left."""
         bottleneck = self._stages.bottleneck
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
         _, left, what_ends = self._estimate_end()
         return (
-            f"env steps {self._position.num_env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
+            f"{self._describe_return()} | episodes {self._episodes.count():,} "
+            f"| env steps {self._position.num_env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
             f"| collected/s {self._collected.rates()['10s']:,.0f} "
-            f"{bottleneck and f'| bottleneck {bottleneck} '}"
-            f"| {self._describe_return()} | episodes {self._episodes.count():,} | {self._describe_lag()}"
+            f"{bottleneck and f'| bottleneck {bottleneck} '}| {self._describe_lag()}"
             f"{left and f' | {left} {what_ends}'}"
         )
 
@@ -146,8 +146,8 @@ class ProgressBar:
         rate = f"{self._throughput.rates()['10s']:,.0f} steps/s"
         rate += self._stages.bottleneck and f", bottleneck {self._stages.bottleneck}"
         self._bar.set_description_str(
-            f"{self._position.num_env_steps:,} steps [{elapsed}{left and f'<{left}'}, {rate}] "
-            f"{self._describe_return()} {self._describe_lag()}"
+            f"{self._describe_return()} {self._position.num_env_steps:,} steps "
+            f"[{elapsed}{left and f'<{left}'}, {rate}] {self._describe_lag()}"
         )
 
     def _estimate_end(self):

@@ -247,8 +247,9 @@ def test_sigterm_while_the_learner_waits(tmp_path, forks):
 
 
 LINE = (
-    r"env steps [\d,]+ \| steps/s [\d,]+ / [\d,]+ / [\d,]+ \(10 s / 1 min / 5 min\) \| collected/s [\d,]+ "
-    r"\| bottleneck \w+ \| return (?:-|\d+(?:\.\d{1,2})?) \| episodes [\d,]+ \| lag \d+/\d+\.\d/\d+$"
+    r"return (?:-|\d+(?:\.\d{1,2})?) \| episodes [\d,]+ \| env steps [\d,]+ "
+    r"\| steps/s [\d,]+ / [\d,]+ / [\d,]+ \(10 s / 1 min / 5 min\) \| collected/s [\d,]+ "
+    r"\| bottleneck \w+ \| lag \d+/\d+\.\d/\d+$"
 )
 
 

@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 
-from alf.runs.progress_file import ProgressFile, read_rows
+from alf.runs.progress_file import PROGRESS_FILE, ProgressFile, read_rows
 from tests.training.event_files import read_events
 from tests.training.trainer_test import make_counting_trainer
 
@@ -132,3 +132,18 @@ def test_a_continued_run_goes_on_in_its_file(tmp_path):
     iterations = columns.index("train/iterations")
     assert [int(row[iterations]) for row in rows] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert [float(row[1]) for row in rows] == sorted(float(row[1]) for row in rows)
+
+
+def test_the_return_is_the_first_column_after_steps_and_seconds(tmp_path):
+    file = ProgressFile(str(tmp_path / PROGRESS_FILE))
+    file.write(1, 0.5, {"train/loss": 2.0, "metrics/NumberOfEpisodes": 0})
+    file.write(2, 1.0, {"train/loss": 3.0, "metrics/NumberOfEpisodes": 1, "metrics/AverageReturn": 7.0})
+    columns, rows = read_rows(str(tmp_path / PROGRESS_FILE))
+    assert columns == [
+        "env_steps",
+        "seconds",
+        "metrics/AverageReturn",
+        "train/loss",
+        "metrics/NumberOfEpisodes",
+    ]
+    assert rows == [["1", "0.500", "", "2", "0"], ["2", "1.000", "7", "3", "1"]]
