@@ -40,7 +40,9 @@ class Adam(tf.keras.optimizers.legacy.Adam):
     Args:
         learning_rate: number, `Schedule` of ALF, or schedule of Keras.
         beta_1, beta_2: decay rates of the averages of gradients and of their squares.
-        epsilon: number that is added to the root of the average square. None: 1e-7.
+        epsilon: number that is added to the root of the average square. None: 1e-7. It is "epsilon hat" of
+            the paper, added before the average is corrected for its bias: in update t it acts like an epsilon
+            of PyTorch or Stable-Baselines3 of epsilon / sqrt(1 - beta_2^t), so more at the beginning.
         amsgrad: whether the greatest average square so far is used (Reddi et al., ICLR 2018).
         name: text, first part of the names of its variables.
         clipnorm: limit of the norm of each variable's gradient. None: no limit.
