@@ -16,6 +16,7 @@ The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 
 """
 
 import ast
+import difflib
 import os
 import signal
 
@@ -25,7 +26,7 @@ from alf.bin.command import exit_after, make_main, start, start_work
 from alf.bin.flags import OptionalText, share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.config.gin_files import CONFIG_FILE
-from alf.config.hints import suggest_settings
+from alf.config.hints import suggest_settings, translate
 from alf.config.listing import format_settings, list_settings
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.distributed.cluster import connect
@@ -88,10 +89,20 @@ def print_settings(name, gin_files):
 
 def read_settings(arguments):
     """Returns a dict from names to texts of values: of the arguments --NAME=VALUE."""
+    settings = {}
     for argument in arguments:
-        if "=" not in argument:
-            raise ConfigError(f"{argument} has no value: write {argument}=VALUE")
-    return dict(x.lstrip("-").split("=", 1) for x in arguments)
+        name, equals, value = argument.lstrip("-").partition("=")
+        # A flag that is misspelt would else be taken for a setting, of which none has its name.
+        meant = difflib.get_close_matches(name, flags.FLAGS, n=1, cutoff=0.87)
+        if meant or not equals:
+            hint = (
+                f"did you mean --{meant[0]} ?"
+                if meant
+                else f"settings are flags --NAME=VALUE{translate(name)}"
+            )
+            raise ConfigError(f"Unknown command line flag '{name}'; {hint}")
+        settings[name] = value
+    return settings
 
 
 def read_config(gin_files, settings):

@@ -13,7 +13,7 @@ from tests.bin.forks import SECONDS
 from tests.programs import ROOT, environment
 
 OWN_FLAGS = {
-    "train": "gin_file gin_param list_settings ray_address root_dir",
+    "train": "algorithm env gin_file gin_param list_settings ray_address root_dir steps",
     "sweep": "cluster gin_file gin_param grid max_cores max_memory ray_address root_dir run_cores run_gpus "
     "run_memory seeds",
     "pbt": "gin_file gin_param population ray_address root_dir",
@@ -64,9 +64,12 @@ def test_an_unknown_flag_is_one_line_of_each_command(run, subtests):
 
 
 WRONG_FLAGS = {
-    ("train", "--gin_fil=config.gin"): "Unknown command line flag 'gin_fil'. Did you mean: gin_file ?",
+    ("train", "--gin_fil=config.gin"): "Unknown command line flag 'gin_fil'; did you mean --gin_file ?",
     ("train", "--root_dir"): "Missing value for flag --root_dir",
-    ("train", "oops"): "unexpected argument 'oops'",
+    ("evaluate", "oops"): "unexpected argument 'oops'",
+    ("train", "oops"): "--gin_file: there is no file 'oops'",
+    ("train",): "nothing says what to train: begin with alf-train --env=CartPole-v1 --algorithm=ppo",
+    ("train", "--step=9", "--env=CartPole-v1"): "Unknown command line flag 'step'; did you mean --steps ?",
     ("train", "--root_dir=x", "oops", "--help=maybe"): "flag --help=maybe: write --help or --nohelp",
     ("train", "--verbosity=a: b"): "flag --verbosity=a: b: it must be an integer",
     ("play", "--overwrite=maybe"): "flag --overwrite=maybe: write --overwrite or --nooverwrite",

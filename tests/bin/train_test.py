@@ -325,11 +325,45 @@ def test_a_wrong_setting_is_one_line(tmp_path, forks):
     assert os.listdir(tmp_path) == []
 
 
-def test_root_dir_is_needed(command, tmp_path, monkeypatch):
+SHORT = ["--unroll_length=8", "--num_envs=4", "--num_groups=1", "--num_minibatches=1", "--recurrence=8"]
+
+
+def test_without_a_file(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for root_dir in (None, ""):
-        status, _, errors = command(train, root_dir=root_dir, gin_file=[str(CARTPOLE)])
-        assert (status, errors) == (2, ["error: --root_dir is missing: name the directory to write to"])
+    arguments = [*SHORT, "--gamma=0.5", "--Adam.learning_rate=0.25", "--activation=relu"]
+    status, out, errors = command(train, *arguments, env="CartPole-v1", algorithm="PPO", steps=64)
+    assert (status, errors) == (0, []) and "num_env_steps=64 reached" in out
+    root_dir = tmp_path / "runs" / "PPO_CartPole-v1"
+    config = (root_dir / "operative_config.gin").read_text()
+    for line in ("PPOAlgorithm.discount = 0.5", "Adam.learning_rate = 0.25", "Experiment.num_envs = 4"):
+        assert f"\n{line}\n" in config
+    assert "\nActorCriticNetwork.activation = 'relu'\n" in config
+    # The same command begins anew; its directory alone is enough to go on.
+    assert command(train, *arguments, env="CartPole-v1", algorithm="PPO", steps=64)[0] == 0
+    assert sorted(os.listdir(tmp_path / "runs")) == ["PPO_CartPole-v1", "PPO_CartPole-v1_2"]
+    status, out, errors = command(train, root_dir=str(root_dir), steps=128)
+    assert (status, errors) == (0, []) and "num_env_steps=128 reached" in out
+
+
+def test_a_file_without_a_flag(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    gin_file = tmp_path / "mine.gin"
+    gin_file.write_text('Experiment.algorithm = "impala"\nalf.environments.load.name = "CartPole-v1"\n')
+    arguments = [str(gin_file), "--unroll_length=8", "--num_envs=2", "--num_iterations=1"]
+    assert command(train, *arguments)[::2] == (0, [])
+    assert os.listdir(tmp_path / "runs") == ["mine"]
+    (error,) = command(train, *arguments, "--learning_rate=x")[2]
+    assert error.startswith("error: Adam.learning_rate is 'x': it must be a number at least 0")
+
+
+def test_there_is_nothing_to_train(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for root_dir, begin in (
+        (None, "nothing says what to train"),
+        ("x", "--root_dir=x has no run to continue"),
+    ):
+        status, _, (error,) = command(train, root_dir=root_dir)
+        assert status == 2 and error.startswith(f"error: {begin}: begin with alf-train --env=CartPole-v1")
     assert os.listdir(tmp_path) == []
 
 
