@@ -37,7 +37,7 @@ _ENV = flags.DEFINE_string(
     "env", None, "Environment: an id such as CartPole-v1 or ALE/Pong-v5, or module:Class of your own."
 )
 _ALGORITHM = flags.DEFINE_string(
-    "algorithm", None, "ppo, impala, sac or dqn, with settings that learn on most environments."
+    "algorithm", None, "ppo (if only --env is given), impala, sac or dqn, with settings that learn."
 )
 _STEPS = flags.DEFINE_integer("steps", None, "Environment steps after which training ends.", lower_bound=1)
 _LIST_SETTINGS = flags.DEFINE_flag(
@@ -95,11 +95,8 @@ def read_settings(arguments):
         # A flag that is misspelt would else be taken for a setting, of which none has its name.
         meant = difflib.get_close_matches(name, flags.FLAGS, n=1, cutoff=0.87)
         if meant or not equals:
-            hint = (
-                f"did you mean --{meant[0]} ?"
-                if meant
-                else f"settings are flags --NAME=VALUE{translate(name)}"
-            )
+            hint = f"settings are flags --NAME=VALUE{translate(name)}"
+            hint = f"did you mean --{meant[0]} ?" if meant else hint
             raise ConfigError(f"Unknown command line flag '{name}'; {hint}")
         settings[name] = value
     return settings
@@ -110,7 +107,9 @@ def read_config(gin_files, settings):
     parse_config(gin_files, GIN_PARAM.value)
     from alf.runs.presets import find_bindings
 
-    bindings = find_bindings(_ENV.value, _ALGORITHM.value, _STEPS.value, settings)
+    # Where only flags say what to train, there must be an algorithm.
+    algorithm = _ALGORITHM.value or (None if gin_files or GIN_PARAM.value else "ppo")
+    bindings = find_bindings(_ENV.value, algorithm, _STEPS.value, settings)
     lines = [f"{name} = {_to_gin(str(value))}" for name, value in bindings.items()]
     parse_config([], lines, "--NAME=VALUE")
 
@@ -126,10 +125,13 @@ def _to_gin(text):
         return repr(text)
 
 
-def name_run(gin_files):
-    """Returns texts that name what is trained."""
+def make_root_dir(gin_files):
+    """Returns a new directory in runs/ that is named by what is trained."""
+    from alf.runs.run_dir import choose_root_dir
+
     stems = [os.path.basename(path).removeprefix("alf:").removesuffix(".gin") for path in gin_files[-1:]]
-    return [*stems, *filter(None, (_ALGORITHM.value, _ENV.value))]
+    names = [*stems, *filter(None, (_ALGORITHM.value, _ENV.value))]
+    return choose_root_dir(*(names or ["run"]))
 
 
 def run(arguments):
@@ -140,13 +142,10 @@ def run(arguments):
         start_work()
         return print_settings(_LIST_SETTINGS.value, gin_files)
     settings = read_settings(settings)
-    root_dir = ROOT_DIR.value
     if not gin_files and not GIN_PARAM.value and _ENV.value is None:
-        gin_files = [find_config(root_dir)]
+        gin_files = [find_config(ROOT_DIR.value)]
     start_work()
-    from alf.runs.run_dir import choose_root_dir
-
-    root_dir = root_dir or choose_root_dir(*name_run(gin_files))
+    root_dir = ROOT_DIR.value or make_root_dir(gin_files)
     signals = []
     trainer = None
 
