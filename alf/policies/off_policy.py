@@ -46,7 +46,10 @@ class EpsilonGreedyPolicy(Policy):
         data_transformer: Pipeline | None = None,
     ) -> None:
         if not _is_one_integer(action_spec):
-            raise ConfigError(f"action_spec is {action_spec}: EpsilonGreedyPolicy needs one bounded integer")
+            raise ConfigError(
+                f"action_spec is {action_spec}: EpsilonGreedyPolicy (DQN) needs one bounded integer; PPO, IMPALA "
+                "and SAC take floats"
+            )
         actions = CategoricalActions(action_spec)
         network = network_ctor(observation_spec, actions.num_outputs)
         check_network("EpsilonGreedyPolicy.network_ctor", network, like=QValueNetwork)
