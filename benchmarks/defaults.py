@@ -32,7 +32,7 @@ _TASKS = flags.DEFINE_multi_string(
         "ppo:Pendulum-v1:200_000",
         "ppo:FrozenLake-v1:200_000",
         "ppo:CliffWalking-v1:200_000",
-        "ppo:Taxi-v3:500_000",
+        "ppo:Taxi-v4:500_000",
         "sac:Pendulum-v1:20_000",
         "dqn:CartPole-v1:100_000",
         "dqn:Acrobot-v1:100_000",

@@ -47,8 +47,8 @@ class EpsilonGreedyPolicy(Policy):
     ) -> None:
         if not _is_one_integer(action_spec):
             raise ConfigError(
-                f"action_spec is {action_spec}: EpsilonGreedyPolicy (DQN) needs one bounded integer; PPO, IMPALA "
-                "and SAC take floats"
+                f"action_spec is {action_spec}: EpsilonGreedyPolicy (DQN) needs one bounded integer; PPO, "
+                "IMPALA and SAC take floats"
             )
         actions = CategoricalActions(action_spec)
         network = network_ctor(observation_spec, actions.num_outputs)
