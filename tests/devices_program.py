@@ -4,6 +4,7 @@
 `devices_program.py learner` has all weights on CPU:1, away from the queues, as on a machine with a GPU.
 `devices_program.py actors` has the actors there alone. `devices_program.py settings` has the learner on CPU:1
 and the actors on CPU:2, by the settings for it. It prints a line of JSON for each run.
+`devices_program.py prefetch` has the learner on CPU:1, where the batches are loaded before it takes them.
 `devices_program.py checkpoints DIR` continues a run with these settings, without, and with them again.
 """
 
@@ -30,6 +31,7 @@ RUNS = {
         ("sac", SyncOffPolicyDriver),
     ],
     "actors": [("impala", functools.partial(COPIES, actor_device="CPU:1"))],
+    "prefetch": [("impala", functools.partial(COPIES, prefetch=True))],
     "settings": [
         ("ppo", functools.partial(COPIES, actor_device="CPU:2")),
         ("dqn", functools.partial(COPIES, actor_device="CPU:2")),
@@ -62,15 +64,23 @@ def train(kind, driver_ctor, device=None, learner_device=None):
         ).make_driver()
     policy = getattr(driver, "_policy", driver.learner.policy)
     places = note_devices(policy)
-    results = set()
+    results, batches = set(), set()
+
+    def observe(experience):
+        # Whose memory it is. Functions of TensorFlow return int32 in main memory, whatever the device.
+        leaves = [x for x in tf.nest.flatten(experience) if x.dtype != tf.int32]
+        batches.update(x.backing_device[-5:] for x in leaves)
+        driver.learner.observe(experience)
+
     driver.start()
     for _ in range(20):
-        driver.collect()
+        driver.sample(observe)
         results |= {x.device[-5:] for x in driver.learner.train().values() if tf.is_tensor(x)}
     driver.stop()
     return {
         "updates": int(driver.learner.progress.updates),
         "learner": devices_of(driver.learner.variables),
+        "batches": sorted(batches),
         "updated on": sorted(results),
         "actors": devices_of(policy.variables),
         "rollout": sorted(places),
@@ -125,6 +135,7 @@ def main():
         "learner": dict(device="CPU:1"),
         "actors": dict(device="CPU:0"),
         "settings": dict(learner_device="CPU:1"),
+        "prefetch": dict(learner_device="CPU:1"),
     }
     for kind, driver_ctor in RUNS[which]:
         print(json.dumps(train(kind, driver_ctor, **devices[which])), flush=True)

@@ -43,8 +43,15 @@ def test_learner_device_and_actor_device(run):
     for result in ppo, dqn:
         assert result["learner"] == result["updated on"] == ["CPU:1"], result
         assert result["actors"] == result["rollout"] == ["CPU:2"], result
+        assert result["batches"] == ["CPU:0"]
         assert result["updates"] > 0
     assert dqn["buffer"] == ["CPU:0"]
+
+
+def test_batches_are_loaded_to_the_learners_device_before_it_takes_them(run):
+    (result,) = run("prefetch")
+    assert result["batches"] == result["updated on"] == ["CPU:1"], result
+    assert result["updates"] == 20 * 4
 
 
 def test_checkpoints_do_not_depend_on_the_devices(run, tmp_path):

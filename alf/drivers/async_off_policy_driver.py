@@ -2,6 +2,7 @@
 """AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
 
 import collections
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -29,8 +30,10 @@ from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_thread import EnvThread
 from alf.drivers.graph_steps import count_nested_threads
 from alf.drivers.log_thread import LogThread, make_log_record
+from alf.drivers.prefetch_thread import PrefetchThread
 from alf.drivers.stage_clock import COPY, StageClock
 from alf.drivers.tf_queues import TFQueues
+from alf.drivers.threads import QUEUE_CLOSED
 from alf.drivers.unroller import EnvUnroller
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
@@ -72,14 +75,15 @@ class AsyncOffPolicyDriver(Driver):
         specs, num_envs, settings = self._specs, len(self._envs), self._settings
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
-        settings.check(num_envs, self._num_sources)
+        settings.check(num_envs, self._num_sources, getattr(learner, "replayer", None))
         _check_start_spread(settings.start_spread, monitoring.stall_timeout)
         if settings.is_lockstep and collectors is not None:
             _check_all_answer(collectors)
         num_actors = settings.num_actor_queues if num_envs else 0
         # The loop of an environment or actor occupies a thread of TensorFlow, also while it waits for a
         # queue. All may wait at the same time, and the learner must still find threads.
-        reserve_threads(num_envs + num_actors + SPARE_THREADS + count_nested_threads(self._envs))
+        num_loops = num_envs + num_actors + settings.prefetch
+        reserve_threads(num_loops + SPARE_THREADS + count_nested_threads(self._envs))
         self._num_unrolls = self._num_sources if settings.is_lockstep else settings.learn_queue_cap
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         self._policy = policy = _make_policy(learner.policy, settings)
@@ -99,6 +103,7 @@ class AsyncOffPolicyDriver(Driver):
             4 * self._num_sources,
         )
         self._dequeue = GraphFunction(self._dequeue_batch)
+        self._take_batch: Any = functools.partial(self._dequeue, ())
         if num_envs:
             self.clocks.actors += [StageClock() for _ in range(num_actors)]
             self.clocks.environments += [StageClock() for _ in self._envs]
@@ -144,6 +149,10 @@ class AsyncOffPolicyDriver(Driver):
                 threads += [*actors, *env_threads]
             if self._collectors is not None:
                 threads.append(self._make_collector_thread())
+            if self._settings.prefetch:
+                load = trace(self._load_batch)
+                threads.append(PrefetchThread(self._threads.coord, self._tf_queues, load))
+                self._take_batch = threads[-1].take
         self._threads.start(threads, env_threads)
 
     def _make_sampling_threads(self):
@@ -196,9 +205,9 @@ class AsyncOffPolicyDriver(Driver):
             integer scalar.
 
         Raises:
-            tf.errors.OutOfRangeError: if the driver has stopped.
+            tf.errors.OutOfRangeError: if the driver has stopped; with `prefetch` also CancelledError.
         """
-        return self._set_aside.popleft() if self._set_aside else self._dequeue(())
+        return self._set_aside.popleft() if self._set_aside else self._take_batch()
 
     def _dequeue_batch(self, _):
         queues = self._tf_queues
@@ -214,6 +223,12 @@ class AsyncOffPolicyDriver(Driver):
             by_env = tf.argsort(experience.env_id[:, 0, 0])
             experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
         return experience, count_transitions(experience.step_type)
+
+    def _load_batch(self):
+        experience, steps = self._dequeue_batch(())
+        # Not the steps, which Python reads: a number on a GPU would have to come back.
+        with on_device(self.learner.device):
+            return tf.nest.map_structure(tf.identity, experience), steps
 
     def _collect(self, observe):
         self._threads.check_runs()
@@ -254,8 +269,9 @@ class AsyncOffPolicyDriver(Driver):
         calls, num_envs = getattr(self._threads.unroller, "calls", ()), len(self._envs)
         is_handing_over = any(i == num_envs or calls[i] is None for i in waiting)
         if is_handing_over and self._tf_queues.learn_queue.size() == self._queue_length:
-            with single_threaded():
-                self._set_aside.append(self._dequeue(()))
+            # A queue that closes now is not the error: `_ask` raises that for which the driver ends.
+            with single_threaded(), contextlib.suppress(*QUEUE_CLOSED):
+                self._set_aside.append(self._take_batch())
 
     def run_async(self) -> int:
         """Another name of `collect`."""

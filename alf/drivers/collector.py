@@ -46,6 +46,7 @@ class Collector:
             learn_queue_cap=num_unrolls,
             max_waiting_batches=1,
             max_unroll_length=None,
+            prefetch=False,
             # The copy lets `set_weights` write while actors act; `sample` copies if the counter of updates,
             # one of the variables that come with the weights, has grown.
             parameter_update_period=1,

@@ -10,6 +10,7 @@ from alf.config.settings import Role, Timeout, configurable
 from alf.data_structures import LogRecord
 from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
+from alf.replay import OneTimeReplayer
 
 
 @configurable("alf.drivers")
@@ -17,8 +18,8 @@ from alf.errors import ConfigError
 class DriverSettings:
     """Settings of drivers: how environments, actors and learner work together.
 
-    `SyncOffPolicyDriver` follows `sticky` and ignores the others: it steps one environment after another, in
-    one thread and without queues.
+    `SyncOffPolicyDriver` follows `sticky`, refuses `prefetch` and ignores the others: it steps one
+    environment after another, in one thread and without queues.
 
     Args:
         mode: how collecting and learning share the time.
@@ -54,6 +55,11 @@ class DriverSettings:
         start_spread: seconds; environment i of E starts i / E of them later than the first one, so that
             unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0: all
             start at once.
+        prefetch: whether a thread takes the next batch from the learn queue while the learner trains, and
+            copies it to `Experiment.learner_device`, if that is set. It helps if the device is a GPU and
+            batches are large. It costs the memory of a batch there, and steps are older by the updates of a
+            batch, as with one more of `max_waiting_batches`. Only in the mode "async", and if one policy
+            learns, with `exp_replayer` "one_time", "mix_in" or "multi_pass".
     """
 
     mode: Literal["async", "lockstep", "poll"] = "async"
@@ -67,17 +73,19 @@ class DriverSettings:
     sticky: bool = False
     one_env_at_a_time: bool = False
     start_spread: Annotated[NonNegativeFloat, Role.EXECUTION] = 0.0
+    prefetch: bool = False
 
     @property
     def is_lockstep(self) -> bool:
         return self.mode == "lockstep"
 
-    def check(self, num_envs: int, num_sources: int) -> None:
+    def check(self, num_envs: int, num_sources: int, replayer: Any) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
 
         Args:
             num_envs: batched environments of this process.
             num_sources: batched environments of all processes.
+            replayer: `Replayer` of the learner; None for a group of learners.
         """
         num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
         if num_envs and num_envs < num_actors * capacity:
@@ -101,6 +109,14 @@ class DriverSettings:
         if self.max_unroll_length is not None and self.mode != "poll":
             raise ConfigError(
                 f"DriverSettings.max_unroll_length is {self.max_unroll_length}: mode must be 'poll' then"
+            )
+        if self.prefetch and self.mode != "async":
+            raise ConfigError("DriverSettings.prefetch is True: mode must be 'async' then")
+        # A replay buffer, and the sequences of several policies, are in main memory: a batch would come back.
+        if self.prefetch and not isinstance(replayer, OneTimeReplayer):
+            raise ConfigError(
+                "DriverSettings.prefetch is True: exp_replayer must be 'one_time', 'mix_in' or 'multi_pass' "
+                "then, and Experiment.policies None"
             )
         if self.actor_device is not None and self.parameter_update_period is None:
             raise ConfigError(

@@ -54,6 +54,11 @@ class SyncOffPolicyDriver(Driver):
         super().__init__(envs, learner, unroll_length, settings, monitoring, overwrite_policy_output)
         if not self._envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
+        if self._settings.prefetch:
+            raise ConfigError(
+                "DriverSettings.prefetch is True: SyncOffPolicyDriver collects nothing while the learner "
+                "trains; use AsyncOffPolicyDriver in the mode 'async'"
+            )
         specs = self._specs
         self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
         # The thread of the environments, and the caller.

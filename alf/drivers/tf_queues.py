@@ -40,6 +40,8 @@ class TFQueues:
             one unroll for each order of the learner.
         collector_orders: `NestFIFOQueue` of bools: an item orders one answer of each collector in other
             processes.
+        batch_ready, batch_taken: `NestFIFOQueue`s of bools between `PrefetchThread` and the learner: an item
+            says that the next batch is there, or that the learner has it.
         env_turn: `Semaphore` with one permit. An environment holds it to step, if environments take turns.
         weights: `Semaphore` with a permit for each actor. An actor holds one permit to read the weights. A
             holder of all permits may write the weights.
@@ -67,6 +69,8 @@ class TFQueues:
         # One place is enough here, too: the learner orders again only when it has the whole batch.
         self.unroll_orders: Any = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
         self.collector_orders = NestFIFOQueue(1, order, "collector_orders")
+        self.batch_ready = NestFIFOQueue(1, order, "batch_ready")
+        self.batch_taken = NestFIFOQueue(1, order, "batch_taken")
         self.env_turn = Semaphore(1, "env_turn")
         self.weights = Semaphore(num_actor_queues, "weights")
 

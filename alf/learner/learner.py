@@ -64,6 +64,7 @@ class Learner(tf.Module):
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
+        device: text or None, the argument.
         replayer: `Replayer` that keeps the experience between `observe` and `train`.
         needs_fresh_experience: whether `train` learns only from experience observed since its last call.
         needs_own_actions, uses_env_info: `Algorithm.needs_own_actions`, `Algorithm.needs_env_info`.
@@ -123,7 +124,7 @@ class Learner(tf.Module):
         self._has_warned = False
         # An attribute, so that checkpoints hold the counter.
         self._own_counter = _check_counter(train_step_counter)
-        self._device = device
+        self.device = device
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
         # The learner holds them: a replayer is not a `tf.Module`, and checkpoints must find the variables.
@@ -314,7 +315,7 @@ class Learner(tf.Module):
     def _train(self, train, rollout=()):
         """Calls a method of the training; returns the dict of `train`. `rollout` is the fresh experience."""
         # All waits for other processes are inside `watch`, which turns their errors into LostPeerError.
-        with self.peers.watch(), single_threaded(), on_device(self._device):
+        with self.peers.watch(), single_threaded(), on_device(self.device):
             try:
                 summary, experience = train(self._update)
             except tf.errors.InvalidArgumentError as error:

@@ -127,12 +127,13 @@ class RecordingLearner:
         replayer: its name appears in errors, and its kind decides whether fresh experience is needed.
 
     Attributes:
-        policy, progress, uses_env_info: attributes that a `Learner` has.
+        policy, progress, uses_env_info, device: attributes that a `Learner` has.
         observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
     """
 
     uses_env_info = needs_own_actions = False
     metrics = ()
+    device: str | None = None
 
     def __init__(self, policy: Policy, replayer: Any = None) -> None:
         self.policy = policy

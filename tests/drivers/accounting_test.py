@@ -41,6 +41,7 @@ class Setting(NamedTuple):
     unroll_length: int
     episode_length: int
     one_env_at_a_time: bool = False
+    prefetch: bool = False
 
     def make_driver(self, **kwargs):
         envs = make_counting_envs(self.num_envs, B, self.episode_length)
@@ -54,6 +55,7 @@ class Setting(NamedTuple):
             learn_queue_cap=self.learn_queue_cap,
             unroll_length=self.unroll_length,
             one_env_at_a_time=self.one_env_at_a_time,
+            prefetch=self.prefetch,
             **kwargs,
         )
         return driver, learner
@@ -65,6 +67,7 @@ SETTINGS = [
     Setting(3, 2, 1, 3, 1, 4),
     Setting(4, 2, 2, 1, 7, 20),  # episodes longer than unrolls
     Setting(5, 2, 2, 4, 6, 5, one_env_at_a_time=True),
+    Setting(3, 1, 2, 2, 4, 5, prefetch=True),
 ]
 
 

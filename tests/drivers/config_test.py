@@ -47,6 +47,7 @@ WRONG_SETTINGS = [
     (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
     (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
     (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
+    (2, {"prefetch": True, "mode": "lockstep"}, ["DriverSettings.prefetch is True", "mode must be 'async'"]),
     (2, {"unroll_length": 0}, ["AsyncOffPolicyDriver.unroll_length is 0", "above 0"]),
 ]
 
@@ -59,6 +60,8 @@ def test_a_wrong_setting_is_named(subtests):
     envs = make_counting_envs(1)
     with config_error("SyncOffPolicyDriver.unroll_length is -1", "above 0"):
         build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=-1)
+    with config_error("DriverSettings.prefetch is True", "use AsyncOffPolicyDriver"):
+        build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), prefetch=True)
 
 
 def test_unroll_length_of_a_spec():

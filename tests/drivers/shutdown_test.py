@@ -21,6 +21,7 @@ from alf.drivers import (
 )
 from alf.drivers.driver import Driver
 from alf.drivers.log_thread import LogThread
+from alf.drivers.prefetch_thread import PrefetchThread
 from alf.drivers.queues import Semaphore
 from alf.drivers.threads import DriverThread
 from alf.errors import ConfigError, EnvError, InterruptedDriverError
@@ -40,7 +41,7 @@ PATIENCE = 60.0
 # may be seconds, but not as long as a wait in vain.
 SECONDS = 20.0
 TIMEOUT = 0.1  # `stop_timeout` of drivers of which something hangs
-KINDS = ("EnvThread-", "ActorThread-", "LogThread", "UnrollThread", "StallWatch")
+KINDS = ("EnvThread-", "ActorThread-", "LogThread", "UnrollThread", "StallWatch", "PrefetchThread")
 
 
 class OwnError(Exception):
@@ -628,6 +629,7 @@ COPIES_IN_LOCKSTEP = {"parameter_update_period": 1, "mode": "lockstep", "learn_q
 KINDS_OF_DRIVERS = [
     (AsyncOffPolicyDriver, {}),
     (AsyncOffPolicyDriver, COPIES_IN_LOCKSTEP),
+    (AsyncOffPolicyDriver, {"prefetch": True}),
     (SyncOffPolicyDriver, {}),
 ]
 
@@ -675,6 +677,7 @@ ASYNC_POINTS = [
     (unroller, "keep_python_thread"),  # with which each call of an environment begins
     (LogThread, "work"),
 ]
+PREFETCH_POINTS = [(PrefetchThread, "work"), (PrefetchThread, "take")]
 COPY_POINTS = [(Semaphore, "hold"), (Policy, "assign")]
 SYNC_POINTS = [
     (graph_steps, "trace"),
@@ -684,7 +687,8 @@ SYNC_POINTS = [
     (unroller.EnvUnroller, "_step"),
     (SyncOffPolicyDriver, "_take"),
 ]
-POINTS = [ASYNC_POINTS, ASYNC_POINTS + COPY_POINTS, SYNC_POINTS]  # of each of KINDS_OF_DRIVERS
+# Of each of KINDS_OF_DRIVERS.
+POINTS = [ASYNC_POINTS, ASYNC_POINTS + COPY_POINTS, ASYNC_POINTS + PREFETCH_POINTS, SYNC_POINTS]
 
 
 @pytest.mark.parametrize(

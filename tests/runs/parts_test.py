@@ -92,6 +92,10 @@ OTHER_PARTS = {
         "Experiment.env_ctor makes an empty list"
     ),
     ("dqn_cartpole", "Experiment.behavior_ctor = @parts_test.make_nothing"): "the behavior is None",
+    ("dqn_cartpole", "DriverSettings.prefetch = True"): (
+        "DriverSettings.prefetch is True: exp_replayer must be 'one_time', 'mix_in' or 'multi_pass'"
+    ),
+    ("mixed_pendulum", "DriverSettings.prefetch = True"): "then, and Experiment.policies None",
     ("impala_cartpole", "AsyncOffPolicyDriver.collectors = 3"): (
         "AsyncOffPolicyDriver.collectors is 3: it must be a Collectors"
     ),
@@ -136,6 +140,7 @@ WRONG_VALUES = {
     ("Experiment.unroll_length = 'x'",): "unroll_length is 'x'",
     ("Experiment.unroll_length = 2.5",): "unroll_length is 2.5, not an integer above 0",
     ("Experiment.exp_replayer = 'x'",): "exp_replayer is 'x'",
+    ("DriverSettings.prefetch = True", "Experiment.exp_replayer = 'cyclic_one_time'"): "exp_replayer must be",
     ("DriverSettings.learn_queue_cap = 3",): "learn_queue_cap is 3, more than",
     (f"{LOAD}.siz = 1",): "load: the constructor of 'CartPole-v1' got an unexpected keyword argument 'siz'",
     (f"{LOAD}.name = 'Nope-v0'",): "load.name: no Gymnasium environment 'Nope-v0'",
