@@ -141,7 +141,9 @@ class AsyncOffPolicyDriver(Driver):
         # The copy dates from the constructor; since then the learner may have loaded a checkpoint.
         if self._settings.parameter_update_period is not None:
             self._policy.assign(self.learner.policy)
-        threads, env_threads = [LogThread(self._threads.coord, self._tf_queues, self._log)], []
+        common = self._threads.coord, self._tf_queues
+        threads: list[Any] = [LogThread(*common, self._log)]
+        env_threads: list[Any] = []
         # The threads call the graphs in this context, so they must be traced in it.
         with single_threaded():
             if self._envs:
@@ -150,8 +152,7 @@ class AsyncOffPolicyDriver(Driver):
             if self._collectors is not None:
                 threads.append(self._make_collector_thread())
             if self._settings.prefetch:
-                load = trace(self._load_batch)
-                threads.append(PrefetchThread(self._threads.coord, self._tf_queues, load))
+                threads.append(PrefetchThread(*common, trace(self._load_batch)))
                 self._take_batch = threads[-1].take
         self._threads.start(threads, env_threads)
 
