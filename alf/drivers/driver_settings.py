@@ -57,9 +57,9 @@ class DriverSettings:
             start at once.
         prefetch: whether a thread takes the next batch from the learn queue while the learner trains, and
             copies it to `Experiment.learner_device`, if that is set. It helps if the device is a GPU and
-            batches are large. It costs the memory of a batch there, and steps are older by the updates of a
-            batch, as with one more of `max_waiting_batches`. Only in the mode "async", and if one policy
-            learns, with `exp_replayer` "one_time", "mix_in" or "multi_pass".
+            batches are large. It costs the memory of a batch there, and steps are older by up to the updates
+            of a batch, as with one more of `max_waiting_batches`. Only in the mode "async", and with one
+            policy and an `exp_replayer` "one_time", "mix_in" or "multi_pass".
     """
 
     mode: Literal["async", "lockstep", "poll"] = "async"
