@@ -14,7 +14,7 @@ if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() not in ("1", "true"):
             "import alf first, or set TF_USE_LEGACY_KERAS=1 in the environment."
         )
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
-# Hides TensorFlow's start-up notices about CPU features and absent GPUs; errors still show.
+# Hides TensorFlow's information and warnings; errors still show.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Empties the notice that Gym prints when TF-Agents imports it. ALF uses Gymnasium.
 with contextlib.suppress(ImportError):
@@ -24,8 +24,11 @@ with contextlib.suppress(ImportError):
 
 from typing import TYPE_CHECKING  # noqa: E402
 
+from alf.core.startup import make_tensorflow_quiet  # noqa: E402
 from alf.errors import ConfigError  # noqa: E402
 from alf.version import __version__  # noqa: E402
+
+make_tensorflow_quiet()
 
 if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf import algorithms, drivers, environments, learner, networks, policies, replay, testing, training
@@ -125,12 +128,9 @@ __all__ = [
 if not TYPE_CHECKING:  # a checker would take every name for one that is there
 
     def __getattr__(name):
-        """Imports what is asked for, and TensorFlow before it: `import alf` alone imports nothing of it."""
+        """Imports what is asked for, and with it TensorFlow: `import alf` alone imports nothing of it."""
         if name not in _PACKAGES and name not in _MODULE_OF_NAME:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from alf.core.startup import start_tensorflow
-
-        start_tensorflow()
         if name in _PACKAGES:
             return importlib.import_module(f"alf.{name}")
         value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)

@@ -9,13 +9,10 @@ import re
 import sys
 from pathlib import Path
 
-from alf.core.startup import start_tensorflow
-
-start_tensorflow()
-from alf.config.listing import format_page, list_settings  # noqa: E402
-from alf.config.registry import import_settings  # noqa: E402
-from alf.config.renames import read_tables  # noqa: E402
-from alf.config.settings import find_setting  # noqa: E402
+from alf.config.listing import format_page, list_settings
+from alf.config.registry import import_settings
+from alf.config.renames import read_tables
+from alf.config.settings import find_setting
 
 DOCS = Path(__file__).parent
 

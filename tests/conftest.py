@@ -13,10 +13,7 @@ import pathlib
 import gin
 import pytest
 
-from alf.core.startup import start_tensorflow
-
-start_tensorflow()  # without a word
-from alf.drivers import reserve_threads  # noqa: E402
+from alf.drivers import reserve_threads
 
 reserve_threads(128)
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -50,8 +52,9 @@ def test_tensorflow_first_is_fine_with_the_switch():
     assert run_python(code, TF_USE_LEGACY_KERAS="0").returncode == 1
 
 
-def test_load_agent_starts_tensorflow_without_a_word():
-    result = run_python("import alf; print(alf.load_agent.__name__)")
+@pytest.mark.parametrize("names", ["alf", "alf.runs.saved_run"])
+def test_load_agent_starts_tensorflow_without_a_word(names):
+    result = run_python(f"import {names} as x; print(x.load_agent.__name__)")
     assert (result.returncode, result.stdout, result.stderr) == (0, "load_agent\n", "")
 
 

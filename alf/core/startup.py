@@ -1,57 +1,88 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Starts TensorFlow without the lines that its C++ writes: about CPU features, and GPUs that are not there.
-
-`python -m alf.core.startup MODULE ARGS` is `python -m MODULE ARGS`, but TensorFlow starts first, silently.
-"""
+"""Starts TensorFlow without the notices of its C++: about CPU features, and GPUs that are not there."""
 
 import contextlib
+import functools
 import os
-import runpy
+import re
 import sys
-import tempfile
+from importlib.machinery import PathFinder
+
+# A line of TensorFlow's log, before and after it is set up.
+_NOTICE = re.compile(
+    rb"WARNING: All log messages before absl::Init|[IWE]\d{4} [\d:.]+ +\d+ |[\d-]{10} [\d:.]+: [IWE] "
+)
 
 
-def start_tensorflow():
-    """Imports TensorFlow and lets it look for GPUs; shows what that writes only if it fails.
+class QuietTensorFlow:
+    """A finder for `sys.meta_path`: TensorFlow starts without notices, whoever imports it.
 
-    With TF_CPP_MIN_LOG_LEVEL=0 in the environment it shows it in any case.
-
-    Call it before any of the user's modules is imported: what they write is not to be hidden. It does nothing
-    if TensorFlow is imported already.
+    These moments are quiet: its import, the search for GPUs, and the first operation.
     """
-    if "tensorflow" in sys.modules:
-        return
-    wants_all = os.environ.get("TF_CPP_MIN_LOG_LEVEL") == "0"
-    with contextlib.nullcontext() if wants_all else hide_stderr():
-        import tensorflow as tf
 
-        tf.config.list_physical_devices()
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name != "tensorflow":
+            return None
+        spec = PathFinder.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = functools.partial(_start, spec.loader.exec_module)
+        return spec
+
+
+def make_tensorflow_quiet():
+    """Puts `QuietTensorFlow` before the other finders of this process."""
+    sys.meta_path.insert(0, QuietTensorFlow)
+
+
+def _start(exec_module, tensorflow):
+    with hide_notices():
+        exec_module(tensorflow)
+    # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import context
+
+    # Only when somebody needs the devices: until then, a program may set CUDA_VISIBLE_DEVICES.
+    pywrap_tfe.TF_ListPhysicalDevices = hide_notices()(pywrap_tfe.TF_ListPhysicalDevices)
+    initialize = context.Context.ensure_initialized
+
+    def initialize_quietly(self):
+        context.Context.ensure_initialized = initialize  # every operation calls it
+        initialize(self)  # not hidden: with several learner processes it waits for the others, and may fail
+        # The first transposition of integers makes oneDNN log, once in a process, that it leaves them to
+        # TensorFlow. So it comes here. `eager_mode`, because the caller may be building a graph.
+        with hide_notices(), context.eager_mode(), tensorflow.device("CPU:0"):
+            tensorflow.transpose(tensorflow.zeros([1, 1], tensorflow.int64))
+
+    context.Context.ensure_initialized = initialize_quietly
 
 
 @contextlib.contextmanager
-def hide_stderr():
-    """Context in which what this process writes to the standard error stream is held back, also by C++.
+def hide_notices():
+    """Context without TensorFlow's lines on the standard error stream. Other lines are shown at its end.
 
-    It is shown if the context raises an exception, else dropped.
+    All lines are shown if the context raises an exception, or with TF_CPP_MIN_LOG_LEVEL=0 in the environment.
     """
+    stderr = None
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
+        with contextlib.suppress(OSError):  # the process has no such stream
+            stderr = os.dup(2)
+    if stderr is None:
+        yield
+        return
     # A file and not a pipe, which nobody would read meanwhile: a full one would stop TensorFlow. And the file
-    # descriptor is replaced, not `sys.stderr`, because C++ knows only the descriptor.
-    with tempfile.TemporaryFile() as held:
-        stderr = os.dup(2)
-        # The descriptor is the whole process's: what other threads write meanwhile is held back, too.
+    # descriptor is replaced, not `sys.stderr`, because C++ knows only the descriptor. It is the whole
+    # process's, so other threads write here, too.
+    with open(os.memfd_create("stderr"), "w+b", buffering=0) as held:
         os.dup2(held.fileno(), 2)
+        failed = True  # also after Ctrl-C, of which the text may be the reason
         try:
             yield
-        except BaseException:  # also Ctrl-C, of which the text may be the reason
-            held.seek(0)
-            os.write(stderr, held.read())
-            raise
+            failed = False
         finally:
             os.dup2(stderr, 2)
             os.close(stderr)
-
-
-if __name__ == "__main__":
-    start_tensorflow()
-    del sys.argv[0]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+            held.seek(0)
+            for line in held:
+                if failed or not _NOTICE.match(line):
+                    os.write(2, line)

@@ -10,7 +10,6 @@ import cloudpickle
 
 from alf.config.kinds import AtLeast
 from alf.config.settings import Role
-from alf.core.startup import start_tensorflow
 
 # Kinds of the settings that say how much of the cluster a process occupies.
 Resource = Annotated[float, AtLeast(0), Role.EXECUTION]
@@ -76,23 +75,6 @@ def make_here(make, import_paths):
     # At the end: where this node has a package itself, that one counts.
     sys.path += [path for path in import_paths if path not in sys.path]
     return cloudpickle.loads(make)()
-
-
-class AfterTensorFlow:
-    """A callable that Ray carries to another process, where TensorFlow starts before the callable is loaded.
-
-    It is pickled as bytes inside this object: unpickling it would import modules that import TensorFlow.
-
-    Args:
-        function: the callable.
-    """
-
-    def __init__(self, function):
-        self._pickled = cloudpickle.dumps(function)
-
-    def __call__(self, *args, **kwargs):
-        start_tensorflow()
-        return cloudpickle.loads(self._pickled)(*args, **kwargs)
 
 
 def is_ready(ray, reference):

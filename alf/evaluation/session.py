@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import gin
 
 from alf.config.parsing import operative_config, parse_operative_config
-from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.episodes import evaluate, join_episodes
@@ -186,15 +185,14 @@ class EvaluationProcess:
     """
 
     def __init__(self, root_dir, settings):
-        program = "alf.evaluation.session_process"
         self._process = subprocess.Popen(
             # The settings are arguments, because the standard input has the paths. The standard error stream
             # is inherited: warnings and tracebacks of the process appear among the lines of the run.
-            [sys.executable, "-m", "alf.core.startup", program, root_dir, json.dumps(settings)],
+            [sys.executable, "-m", "alf.evaluation.session_process", root_dir, json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # One thread, because training needs the cores.
-            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"},
+            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1"},
         )
 
     def begin(self, path):
@@ -279,9 +277,8 @@ def start_in_cluster(evaluators, policy, parts):
     spec = policy.time_step_spec
     specs = spec.observation, policy.action_spec, spec.reward
     for evaluator, part in zip(evaluators, parts, strict=True):
-        make = functools.partial(_make_evaluate, operative_config(), specs, part)
         # It does not wait: Ray looks for a place, and the process imports TensorFlow, while training begins.
-        evaluator.start(AfterTensorFlow(make))
+        evaluator.start(functools.partial(_make_evaluate, operative_config(), specs, part))
 
     def read(path):
         restore_policy(policy, path)

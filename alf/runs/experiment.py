@@ -18,7 +18,6 @@ from alf.core.randomness import spawn_seeds
 from alf.core.tf_runtime import SPARE_THREADS, check_device, on_device, set_intra_op_threads
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
-from alf.distributed.ray_process import AfterTensorFlow
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
 from alf.drivers.driver import Driver
@@ -183,7 +182,7 @@ class Experiment:
                 # The other process gets the configuration as text, and reads it anew.
                 # The whole configuration, not the operative one: at this point most bindings have not been
                 # read yet.
-                make = AfterTensorFlow(functools.partial(make_collector, gin.config_str()))
+                make = functools.partial(make_collector, gin.config_str())
                 collectors = self._collectors_ctor(make, specs, self._num_collectors, len(envs))
                 settings["collectors"] = collectors
             num_envs = len(envs) + (collectors.num_envs if collectors else 0)
