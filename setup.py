@@ -160,6 +160,9 @@ setup(
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Typing :: Typed",
     ],
+    # So that an editable installation is a folder in `sys.path`. setuptools' other way, a finder of modules,
+    # comes after `sys.path`: a folder named alf beside a script, such as a clone, would hide the package.
+    package_dir={"": "."},
     packages=find_packages(include=["alf", "alf.*"]),
     package_data={"alf": ["py.typed", "config/translations.json", "presets/*.gin"]},
     cmdclass={"build_py": BuildWithExamples},

@@ -108,10 +108,8 @@ def wheel(sdist, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def bin_dir(wheel, tmp_path_factory):
-    """The folder of the commands of an environment in which the wheel is installed."""
-    folder = tmp_path_factory.mktemp("venv")
+def install(wheel, folder):
+    """Makes an environment in which the wheel is installed. Returns the folder of its commands."""
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", f"--python={python}", "install", "--quiet", "--no-deps", "--no-index"]
@@ -120,6 +118,12 @@ def bin_dir(wheel, tmp_path_factory):
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "others.pth").write_text("\n".join(site.getsitepackages()))
     return folder / "bin"
+
+
+@pytest.fixture(scope="module")
+def bin_dir(wheel, tmp_path_factory):
+    """The folder of the commands of an environment in which the wheel is installed."""
+    return install(wheel, tmp_path_factory.mktemp("venv"))
 
 
 def expected_files():
@@ -221,6 +225,18 @@ def test_no_command_finds_the_sources(bin_dir, tmp_path):
     commands = {path.name for path in bin_dir.glob("alf-*")}
     names = ("train", "pbt", "sweep", "play", "evaluate", "export", "benchmark", "plot", "check-env")
     assert commands == {f"alf-{name}" for name in names}
+
+
+def test_a_clone_beside_a_script_does_not_hide_the_package(bin_dir, sdist, tmp_path):
+    # The folder of a clone is often named alf, too. For Python it is a package without __init__.py, which
+    # counts only if no other is found in `sys.path`.
+    clone = shutil.copytree(sdist, tmp_path / "alf")
+    run(sys.executable, "-c", BUILD.replace("sdist", "editable"), cwd=clone)
+    (editable,) = (clone / "dist").glob("*.whl")
+    editable_bin = install(editable, tmp_path / "venv")
+    for folder, package in ((bin_dir, bin_dir.parent), (editable_bin, clone)):
+        done = run(folder / "python", "-c", "import alf; print(alf.__file__)", cwd=tmp_path)
+        assert Path(done.stdout.strip()).is_relative_to(package)
 
 
 def check_types(bin_dir, folder, text):
