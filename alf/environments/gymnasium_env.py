@@ -14,7 +14,7 @@ from alf.data_structures import EnvStep
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space, spec_from_space
 from alf.errors import ConfigError, EnvError
-from alf.workers.arrays import MisfitError, describe, fit, wrong_result
+from alf.workers.arrays import MisfitError, describe, fit, without_bools, wrong_result
 from alf.workers.env_calls import find_owner
 from alf.workers.info import read_vector_info
 
@@ -62,7 +62,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
                 f"{env} has autoreset mode {mode}, but only AutoresetMode.NEXT_STEP keeps the final "
                 "observation of an episode in a step of its own."
             )
-        observation_space, action_space = env.single_observation_space, env.single_action_space
+        observation_space, action_space = without_bools(env.single_observation_space), env.single_action_space
         specs = spec_from_space(observation_space, "observation"), spec_from_space(action_space, "action")
         super().__init__(env.num_envs, *specs, info_keys=info_keys, max_random_steps=max_random_steps)
         self._env, self._closed = env, False

@@ -4,6 +4,7 @@
 import difflib
 import functools
 import importlib
+import importlib.metadata
 import inspect
 import sys
 from collections.abc import Callable
@@ -301,6 +302,11 @@ def _find_spec(name):
     if module:
         # The import registers the id. Worker processes get the spec itself, and need not import the module.
         importlib.import_module(module)
+    elif env_id not in gymnasium.registry:
+        # Gymnasium before version 1 called the functions by which packages such as MinAtar register ids.
+        namespace = env_id.partition("/")[0]
+        for register in importlib.metadata.entry_points(group="gymnasium.envs", name=namespace):
+            register.load()()
     try:
         return gymnasium.spec(env_id)
     except gymnasium.error.Error as error:

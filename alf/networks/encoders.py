@@ -10,6 +10,7 @@ An image is uint8 [channels, height, width] or [height, width, channels].
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
@@ -35,6 +36,8 @@ class _ImageEncoder(CopyableModule):
         self._standardizes = standardize
         if not is_image(observation_spec):
             raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
+        # 255 for pixels, 1 for images that say what is where.
+        self._largest = max(1.0, float(np.max(getattr(observation_spec, "maximum", 255))))
         axis = channel_axis(observation_spec, f"{name}.channels", channels)
         self._order = (0, *(i + 1 for i in range(3) if i != axis), axis + 1)
         self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
@@ -43,7 +46,11 @@ class _ImageEncoder(CopyableModule):
         """Encodes images, uint8 [N, *shape]. Returns float32 [N, size]."""
         # TensorFlow convolves on CPUs only with the channels last.
         x = observation if self._order == (0, 1, 2, 3) else tf.transpose(observation, self._order)
-        x = tf.image.per_image_standardization(x) if self._standardizes else tf.cast(x, tf.float32) / 255.0
+        x = (
+            tf.image.per_image_standardization(x)
+            if self._standardizes
+            else tf.cast(x, tf.float32) / self._largest
+        )
         x = self._convolve(x)
         return tf.cast(self._dense(tf.reshape(x, (-1, self._dense.kernel.shape[0]))), tf.float32)
 
@@ -63,7 +70,7 @@ class NatureEncoder(_ImageEncoder):
             one of the two.
         standardize: bool. True scales each image to mean 0 and standard deviation 1 over all its numbers, so
             that a bright background does not hide small things, such as a ball of a few pixels. False divides
-            by 255.
+            by the upper bound of the observation space, or by 255.
         seed: int, the seed of the initializers; None draws one.
 
     Raises:
@@ -119,7 +126,8 @@ class ImpalaResEncoder(_ImageEncoder):
             dtype of the network. Variables and features are float32.
         channels: "first" or "last", the axis of the image that holds the channels. "auto" chooses the shorter
             one of the two.
-        standardize: bool. True scales each image to mean 0 and standard deviation 1, False divides by 255.
+        standardize: bool. True scales each image to mean 0 and standard deviation 1. False divides by the
+            upper bound of the observation space, or by 255.
         seed: int, the seed of the initializers; None draws one.
 
     Raises:

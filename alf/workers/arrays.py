@@ -13,6 +13,7 @@ from alf.errors import ConfigError
 _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 FIRST, MID, LAST = 0, 1, 2  # step types, as in `alf.data_structures`, which needs TensorFlow
 NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
+_BOOL = np.dtype(bool)
 _ALIGNMENT = 64  # bytes: a cache line, so that two arrays never share one
 # The results of `reset` and `step` in Gymnasium's interface.
 _RESULTS = {
@@ -61,6 +62,19 @@ def leaves(space):
     """Lists the leaves of a space in the order of `tf.nest`."""
     parts = children(space)
     return [space] if parts is None else [leaf for _, part in parts for leaf in leaves(part)]
+
+
+def without_bools(space):
+    """Returns an observation space with uint8 in place of each Box of bool, with the same bounds.
+
+    As uint8 observations are images if they have three axes, and replay buffers compress them.
+    """
+    if isinstance(space, spaces.Box) and space.dtype == bool:
+        return spaces.Box(space.low.astype(np.uint8), space.high.astype(np.uint8), dtype=np.uint8)
+    parts = {key: without_bools(part) for key, part in children(space) or ()}
+    if all(part is space[key] for key, part in parts.items()):  # so that a subclass stays what it is
+        return space
+    return spaces.Dict(parts) if isinstance(space, spaces.Dict) else spaces.Tuple(parts.values())
 
 
 def check_space(space, name, path=""):
@@ -214,8 +228,8 @@ def make_leaf_writer(array, name):
     def write(row, value):
         try:
             # NumPy has one object for each usual dtype. If an equal one is another object, only the slower
-            # check comes.
-            fits = value.shape == shape and value.dtype is dtype
+            # check comes. Bools fit any dtype.
+            fits = value.shape == shape and (value.dtype is dtype or value.dtype is _BOOL)
         except AttributeError:
             fits = False
         array[row] = value if fits else fit(value, shape, dtype, name)

@@ -13,6 +13,7 @@ from alf.workers.arrays import (
     MisfitError,
     check_space,
     describe,
+    without_bools,
     wrong_result,
 )
 from alf.workers.py_environment import FromPyEnvironment
@@ -66,9 +67,8 @@ def find_owner(env, name):
 
 def layout_of(env, info_keys):
     """Returns the `Layout` of an environment. Raises ConfigError if a space is not supported."""
-    observation_space, action_space = (
-        getattr(env, name, None) for name in ("observation_space", "action_space")
-    )
+    observation_space = without_bools(getattr(env, "observation_space", None))
+    action_space = getattr(env, "action_space", None)
     check_space(observation_space, "the observation space")
     check_space(action_space, "the action space")
     # MO-Gymnasium's name, for vector rewards. Wrappers of Gymnasium do not pass it on.

@@ -20,6 +20,7 @@ from alf.workers.arrays import (
     children,
     describe,
     fit,
+    without_bools,
     wrong_result,
 )
 from alf.workers.info import make_info_reader
@@ -88,7 +89,8 @@ class Game(gymnasium.Env):
         self._max_steps, self._num_steps = max_episode_steps, 0
         self._num_keys, self._read_info = len(info_keys), make_info_reader(info_keys)
         self._living = []
-        agents = _AgentSpaces([(name, table.observation_space(agent)) for agent, name in self._names.items()])
+        observed = {name: table.observation_space(agent) for agent, name in self._names.items()}
+        agents = _AgentSpaces([(name, without_bools(space)) for name, space in observed.items()])
         check_space(agents, "the observation space")
         self._blank = {name: _make_blank(space) for name, space in agents.items()}
         self.action_space = table.make_action_space(self._names)

@@ -23,6 +23,7 @@ from alf.workers.arrays import (
     make_leaf_writer,
     make_writer,
     name_part,
+    without_bools,
 )
 from alf.workers.env_calls import CONTROL, ends_episode, layout_of, make_env, reset_env, step_env
 from alf.workers.info import make_info_reader
@@ -112,8 +113,9 @@ class Inspector(gymnasium.Env):
         """Returns the problems of the spaces, a list of texts."""
         problems = []
         for kind in ("observation", "action"):
+            space = getattr(self._env, f"{kind}_space", None)
             try:
-                check_space(getattr(self._env, f"{kind}_space", None), f"the {kind} space")
+                check_space(without_bools(space) if kind == "observation" else space, f"the {kind} space")
             except ConfigError as error:
                 problems.append(str(error))
         if problems:

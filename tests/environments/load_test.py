@@ -72,6 +72,28 @@ def test_missing_package_shows_where_nothing_else_is_left(register):
         load("AlfTest-v0", 2)
 
 
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_calls_the_function_by_which_a_package_registers_its_ids(tmp_path, monkeypatch, num_workers):
+    """As of the package MinAtar, which registers nothing when it is imported."""
+    info = tmp_path / "lights-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lights\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[gymnasium.envs]\nLights = lights:register\nOther = no_such:f\n")
+    (tmp_path / "lights.py").write_text(
+        "import gymnasium\n"
+        "def register():\n"
+        "    gymnasium.register('Lights/Count-v0', entry_point='tests.workers.envs:CountEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    env = load("Lights/Count-v0", 2, num_workers=num_workers)
+    env.close()
+    assert env.batch_size == 2
+    del gymnasium.registry["Lights/Count-v0"], sys.modules["lights"]
+    with pytest.raises(ConfigError, match="no Gymnasium environment 'Lights/None-v0'"):
+        load("Lights/None-v0", 2)
+    del gymnasium.registry["Lights/Count-v0"]
+
+
 def test_takes_a_vector_entry_point_that_is_a_class(register):
     register("AlfTest-v0", vector_entry_point=CartPoleVectorEnv)
     env = load("AlfTest-v0", 2)

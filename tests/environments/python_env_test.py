@@ -14,6 +14,7 @@ from gymnasium import spaces
 from tf_agents.environments import random_py_environment, wrappers
 from tf_agents.specs import array_spec
 
+from alf.core.array_spec import BoundedArraySpec
 from alf.data_structures import FIRST, LAST, MID
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, python_env
 from alf.errors import ConfigError, EnvError
@@ -22,6 +23,7 @@ from alf.workers import EnvBatch, WorkerError, WorkerPool
 from tests.builders import build_python_env
 from tests.workers import envs
 from tests.workers.envs import (
+    BOOLS,
     INFO_KEYS,
     REFUSED_SPACES,
     CountEnv,
@@ -41,6 +43,9 @@ NESTED = spaces.Dict(
         "Zero": spaces.Box(-np.inf, np.inf, (), np.float64),
         "many": spaces.MultiDiscrete([3, 5]),
     }
+)
+OBJECTS = spaces.Dict(
+    board=spaces.Box(0, 1, (10, 10, 4), np.bool_), lights=spaces.Tuple([spaces.Box(0, 1, (), np.bool_)])
 )
 
 
@@ -182,6 +187,39 @@ def test_observations_and_actions_of_every_space_arrive_unchanged(space, num_wor
     for want, got in zip(expected, observed, strict=True):
         want = tf.nest.map_structure(lambda x: np.stack([x, x]), _plain(want))
         tf.nest.map_structure(np.testing.assert_array_equal, want, got)
+
+
+@pytest.mark.parametrize("num_workers", [0, 1, "vector"])
+def test_observations_of_bools_are_images_of_0_and_1(num_workers):
+    env_fns = [functools.partial(SpaceEnv, OBJECTS, spaces.Discrete(2))] * 2
+    if num_workers == "vector":
+        env = GymnasiumEnvironment(gymnasium.vector.SyncVectorEnv(env_fns))
+    else:
+        env = PythonEnvironment(env_fns, 0, num_workers)
+    specs = env.observation_spec()
+    assert specs["board"] == BoundedArraySpec((10, 10, 4), np.uint8, 0, 1)
+    expected = SpaceEnv(OBJECTS, spaces.Discrete(2)).reset()[0]
+    observed = env.reset().observation
+    env.close()
+    assert observed["board"].dtype == observed["lights"][0].dtype == np.uint8
+    np.testing.assert_array_equal(observed["board"], [expected["board"]] * 2)
+    np.testing.assert_array_equal(observed["lights"][0], [expected["lights"][0]] * 2)
+    assert 0 < observed["board"].mean() < 1
+
+
+@pytest.mark.parametrize("num_workers", [0, "vector"])
+def test_actions_of_bools_are_refused(num_workers):
+    with pytest.raises(
+        ConfigError, match="^the action space's 'b' is a Box of bool, use MultiBinary: supported"
+    ):
+        if num_workers == "vector":
+            GymnasiumEnvironment(
+                gymnasium.vector.SyncVectorEnv([lambda: SpaceEnv(spaces.Discrete(2), BOOLS)])
+            )
+        else:
+            PythonEnvironment(
+                [functools.partial(SpaceEnv, spaces.Discrete(2), BOOLS)], num_workers=num_workers
+            )
 
 
 def _plain(x):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.errors import ConfigError
 from alf.networks import ActorCriticNetwork, ImpalaResEncoder, NatureEncoder
 from tests.networks.rounding import distance, max_distance
@@ -100,6 +101,17 @@ def test_standardized_images_have_mean_0_and_deviation_1(encoder_ctor):
     np.testing.assert_allclose(plain(dark), expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(ConfigError, match=f"{encoder_ctor.__name__}.standardize is 1: it must be True or"):
         encoder_ctor(spec, standardize=1)
+
+
+@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
+def test_without_standardization_numbers_end_at_1(encoder_ctor):
+    """Whether pixels end at 255 or at 1, as those of a Box of bool."""
+    bits = tf.cast(images(ATARI) > 128, tf.uint8)
+    pixels, objects = (
+        encoder_ctor(BoundedTensorSpec(ATARI.shape, tf.uint8, 0, x), standardize=False, seed=0)
+        for x in (255, 1)
+    )
+    np.testing.assert_allclose(objects(bits), pixels(255 * bits), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])

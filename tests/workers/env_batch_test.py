@@ -220,6 +220,7 @@ def test_a_scalar_in_place_of_a_vector_reward():
         (BYTES, np.array([0, 7, 255])),
         (BYTES, [0, 7, 255]),
         (BYTES, np.array([True, False, True])),
+        (BOX, np.array([True, False, True])),
         (spaces.Box(-9, 9, (3,), np.int32), np.array([0, 7, -8], np.int64)),
         (spaces.Discrete(3), np.int32(2)),
         (spaces.Discrete(3), np.array(2)),

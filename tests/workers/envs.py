@@ -19,12 +19,13 @@ REFUSED_SPACES = [
     (spaces.Dict(a=spaces.Tuple([spaces.Sequence(spaces.Discrete(2))])), "'s 'a/0' is Sequence"),
     (spaces.Graph(spaces.Discrete(2), None), " is Graph"),
     (spaces.OneOf([spaces.Discrete(2)]), " is OneOf"),
-    (spaces.Dict(b=spaces.Box(0, 1, (2,), np.bool_)), "'s 'b' is a Box of bool, use MultiBinary"),
     (spaces.Dict(), " is an empty Dict"),
     (spaces.Tuple([spaces.Discrete(2), spaces.Tuple([])]), "'s '1' is an empty Tuple"),
     (spaces.Box(0, 1, (0,)), r" is a Box of shape \(0,\), without elements"),
     (spaces.Dict(c=spaces.Box(0, 1, (2, 0, 3))), r"'s 'c' is a Box of shape \(2, 0, 3\), without elements"),
 ]
+
+BOOLS = spaces.Dict(b=spaces.Box(0, 1, (2,), np.bool_))  # refused as actions only
 
 
 class CountEnv(gymnasium.Env):
