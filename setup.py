@@ -99,6 +99,11 @@ EXTRAS = {
     # From 1.26 on the particle environments are a package of their own, mpe2. It brings pygame-ce, which
     # PettingZoo's board games import.
     "pettingzoo": ["pettingzoo>=1.26", "mpe2"],
+    # Summaries.track = "wandb". From 0.28 on its end has a time-out.
+    "wandb": ["wandb>=0.28"],
+    # Summaries.track = "mlflow". The part of MLflow that sends figures, which MLflow itself brings along, and
+    # what it needs for a database in a file, its default.
+    "mlflow": ["mlflow-skinny>=3", "alembic", "sqlalchemy"],
     # alf-export --onnx.
     "onnx": ["tf2onnx>=1.17", "onnx", "onnxruntime"],
     # make docs. It reads the sources: these alone, without ALF and TensorFlow, are enough for it.

@@ -38,6 +38,12 @@ class Callback:
         `summary` is the dict of float32 scalars from `Learner.train`, empty if no update was made.
         """
 
+    def on_summary(self, trainer: Any, step: int, values: dict[str, Any]) -> None:
+        """Is called after each summary, and after each evaluation, with what TensorBoard shows.
+
+        `step` is the x axis, an int. `values` is a dict by name of numbers and texts.
+        """
+
     def on_evaluation(self, trainer: Any, evaluation: Any) -> None:
         """Is called after each evaluation, with its `alf.evaluation.evaluator.Evaluation`."""
 

@@ -8,3 +8,9 @@ import pytest
 NEEDS_ENVPOOL = pytest.mark.skipif(
     importlib.util.find_spec("envpool") is None, reason="EnvPool is not installed: make install-all"
 )
+NEEDS_WANDB = pytest.mark.skipif(
+    importlib.util.find_spec("wandb") is None, reason="wandb is not installed: make install-all"
+)
+NEEDS_MLFLOW = pytest.mark.skipif(
+    importlib.util.find_spec("mlflow") is None, reason="mlflow is not installed: make install-all"
+)

@@ -333,6 +333,7 @@ REQUIREMENT_OF = {
     "gin": "gin-config",
     "gym_notices": "gym",
     "imageio_ffmpeg": "imageio-ffmpeg",
+    "mlflow": "mlflow-skinny",
     "mujoco": "gymnasium[mujoco]",
     "PIL": "pillow",
     "pygame": "gymnasium[classic-control]",

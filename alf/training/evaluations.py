@@ -66,11 +66,11 @@ class Evaluations(Callback):
         evaluation = self.evaluator.poll(timeout)
         if evaluation is None:
             return
-        writer = trainer.summaries.writer
-        seconds = trainer.position.max_seconds
-        writer.write(self._step, evaluation.env_steps, seconds, evaluation.scalars())
+        trainer.summaries.show(trainer, self._step, evaluation.env_steps, evaluation.scalars())
         if evaluation.video is not None:
-            writer.show(self._step, functools.partial(write_gif, "eval/video", evaluation.video))
+            trainer.summaries.writer.show(
+                self._step, functools.partial(write_gif, "eval/video", evaluation.video)
+            )
         figures, is_best = evaluation.figures["return"], False
         trainer.eval_return = figures["mean"]
         try:

@@ -17,6 +17,7 @@ from alf.training.machine import MachineMeter
 from alf.training.progress import count_policy_steps
 from alf.training.stages import StageMeter
 from alf.training.summary_writer import SummaryWriter, read_hyperparameters, write_histogram
+from alf.training.trackers import TrackerName, make_tracker
 
 
 @configurable("alf.training", role=Role.EXECUTION)
@@ -29,14 +30,22 @@ class Summaries(Callback):
             TensorBoard with `tf.summary.scalar`, `tf.summary.histogram` and so on. An error that it raises
             ends the run. If it has an argument `rollout`, it also gets the last experience that the learner
             has observed, `Learner.rollout`; with several policies a dict of these by name.
+        track: "wandb" or "mlflow", which gets the same figures (`WandbTracker`, `MlflowTracker`), or a
+            callable () -> `Callback`; None: none.
 
     Attributes:
         writer: `SummaryWriter`; None before the run begins.
         stages: `StageMeter` of the driver's threads.
     """
 
-    def __init__(self, interval: NonNegativeFloat = 2.0, custom: Callable[..., None] | None = None) -> None:
+    def __init__(
+        self,
+        interval: NonNegativeFloat = 2.0,
+        custom: Callable[..., None] | None = None,
+        track: TrackerName | Callable[[], Callback] | None = None,
+    ) -> None:
         self._interval, self._custom = interval, custom
+        self._tracker = None if track is None else make_tracker(track)
         self._takes_rollout = custom is not None and "rollout" in inspect.signature(custom).parameters
         self.writer: Any = None
         self.stages: Any = None
@@ -54,6 +63,9 @@ class Summaries(Callback):
         self._written_at, self._written_iteration = trainer.now, trainer.counters["iterations"]
 
     def on_check(self, trainer: Any) -> None:
+        if self._tracker is not None:
+            # As one of the user's, which also learn how a run failed, and whose state is saved.
+            trainer.add_callback(self._tracker)
         if self._takes_rollout:
             trainer.learner.keep_rollout()
         # The last summary may come soon after the one before.
@@ -77,6 +89,16 @@ class Summaries(Callback):
     def on_close(self, trainer: Any) -> None:
         if self.writer is not None:
             self.writer.close()
+
+    def show(self, trainer: Any, step: int, env_steps: int, values: dict[str, Any]) -> None:
+        """Writes values to TensorBoard and `progress.csv`, and gives them to all callbacks.
+
+        Args:
+            trainer: the `Trainer`.
+            step, env_steps, values: the arguments of `SummaryWriter.write`.
+        """
+        self.writer.write(step, env_steps, trainer.position.max_seconds, values)
+        trainer.call_back("on_summary", step, values)
 
     def measure(self, trainer: Any) -> dict[str, Any]:
         """Returns the values to show, a dict by name of scalars and one text."""
@@ -107,8 +129,8 @@ class Summaries(Callback):
 
     def _write(self, trainer):
         self._written_at, self._written_iteration = trainer.now, trainer.counters["iterations"]
-        step, position = trainer.summary_step, trainer.position
-        self.writer.write(step, position.num_env_steps, position.max_seconds, self.measure(trainer))
+        step = trainer.summary_step
+        self.show(trainer, step, trainer.position.num_env_steps, self.measure(trainer))
         for name, values in trainer.learner.histograms().items():
             self.writer.show(step, functools.partial(write_histogram, name, values))
         if self._custom is not None:
