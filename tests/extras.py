@@ -14,3 +14,6 @@ NEEDS_WANDB = pytest.mark.skipif(
 NEEDS_MLFLOW = pytest.mark.skipif(
     importlib.util.find_spec("mlflow") is None, reason="mlflow is not installed: make install-all"
 )
+NEEDS_MINARI = pytest.mark.skipif(
+    importlib.util.find_spec("minari") is None, reason="minari is not installed: make install-all"
+)

@@ -333,6 +333,7 @@ REQUIREMENT_OF = {
     "gin": "gin-config",
     "gym_notices": "gym",
     "imageio_ffmpeg": "imageio-ffmpeg",
+    "minari": "minari[hdf5]",
     "mlflow": "mlflow-skinny",
     "mujoco": "gymnasium[mujoco]",
     "PIL": "pillow",

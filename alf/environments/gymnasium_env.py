@@ -12,11 +12,12 @@ from alf.config.kinds import NonNegativeInt
 from alf.config.settings import checked
 from alf.data_structures import EnvStep
 from alf.environments.batched_environment import BatchedEnvironment
-from alf.environments.spaces import make_action_converter, map_space, spec_from_space
+from alf.environments.spaces import make_action_converter, map_space
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, describe, fit, without_bools, wrong_result
 from alf.workers.env_calls import find_owner
 from alf.workers.info import read_vector_info
+from alf.workers.specs import spec_from_space
 
 
 @checked

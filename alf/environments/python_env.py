@@ -22,10 +22,11 @@ from alf.core.randomness import spawn_seeds
 from alf.data_structures import EnvStep
 from alf.environments.arguments import InfoKeys, NumWorkers
 from alf.environments.batched_environment import BatchedEnvironment
-from alf.environments.spaces import make_action_converter, map_space, spec_from_space
+from alf.environments.spaces import make_action_converter, map_space
 from alf.errors import ConfigError
 from alf.workers import EnvBatch, RestartedBatch, WorkerPool, WorkerSettings
 from alf.workers.info import check_info_keys
+from alf.workers.specs import spec_from_space
 from alf.workers.watched_thread import WatchedThread
 
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with

@@ -1,41 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Makes specs of Gymnasium spaces, and converts batched arrays to actions that a space contains."""
+"""Converts batched arrays to actions that a Gymnasium space contains."""
 
 import numpy as np
 import tensorflow as tf
 from gymnasium import spaces
 
-from alf.core.array_spec import ArraySpec, BoundedArraySpec
-from alf.workers.arrays import check_space
-
-
-def spec_from_space(space, name):
-    """Returns the unbatched spec of a Box, Discrete, MultiDiscrete, MultiBinary, or a Dict or Tuple of them.
-
-    It is a nest of `BoundedArraySpec`, or `ArraySpec` for a Box without any bound, with the dtypes of the
-    space and the name `name`, "observation" or "action". A Dict becomes a dict, a Tuple a tuple. A space that
-    `alf.workers.arrays.check_space` refuses is a `ConfigError`.
-    """
-    check_space(space, f"the {name} space")
-    return _make_spec(space, name)
-
-
-def _make_spec(space, name):
-    if isinstance(space, spaces.Dict):
-        return {k: _make_spec(v, f"{name}/{k}") for k, v in space.spaces.items()}
-    if isinstance(space, spaces.Tuple):
-        return tuple(_make_spec(v, f"{name}/{i}") for i, v in enumerate(space.spaces))
-    if isinstance(space, spaces.Box):
-        if not _has_bounds(space):
-            return ArraySpec(space.shape, space.dtype, name)
-        low, high = space.low, space.high
-    elif isinstance(space, spaces.Discrete):
-        low, high = space.start, space.start + space.n - 1
-    elif isinstance(space, spaces.MultiDiscrete):
-        low, high = space.start, space.start + space.nvec - 1
-    else:  # MultiBinary
-        low, high = 0, 1
-    return BoundedArraySpec(space.shape, space.dtype, low, high, name)
+from alf.workers.specs import has_bounds
 
 
 def map_space(space, make_converter):
@@ -69,7 +39,7 @@ def make_action_converter(space, batch_size):
             raise ValueError(f"The action has shape {action.shape} instead of {shape}.")
         return action
 
-    if not (isinstance(space, spaces.Box) and _has_bounds(space)):
+    if not (isinstance(space, spaces.Box) and has_bounds(space)):
         return convert
     # Two ufuncs take half the time of np.clip on small arrays.
     return lambda action: np.minimum(np.maximum(convert(action), space.low), space.high)
@@ -95,7 +65,3 @@ def sample_actions(spec, batch_size, rng):
         return rng.uniform(low, high, shape).astype(spec.dtype)
 
     return tf.nest.map_structure(sample, spec)
-
-
-def _has_bounds(box):
-    return np.isfinite(box.low).any() or np.isfinite(box.high).any()

@@ -18,6 +18,7 @@ from alf.replay.buffer_archive import (
 )
 from alf.replay.buffer_file import load_part
 from alf.replay.buffer_replayer import UniformReplayer
+from alf.replay.minari_data import MINARI, find_minari_file
 from alf.replay.storage import TooLittleMemory
 
 
@@ -25,16 +26,19 @@ def find_files(offline_buffer):
     """Lists the files that `Experiment.offline_buffer` names, each once.
 
     Args:
-        offline_buffer: a path, a glob, or a list or tuple of these.
+        offline_buffer: a path, a glob, "minari:" and the id of a data set, or a list or tuple of these.
 
     Raises:
-        ConfigError: if there is no such file.
+        ConfigError: if there is no such file or data set.
     """
     names = [offline_buffer] if isinstance(offline_buffer, str) else offline_buffer
     if not names:
         raise ConfigError(f"Experiment.offline_buffer is {offline_buffer!r}: it must name files")
     paths = {}
     for name in names:
+        if name.startswith(MINARI):
+            paths[find_minari_file(name.removeprefix(MINARI))] = None
+            continue
         name = find_path(name)
         is_glob = glob.has_magic(name) and not os.path.exists(name)
         found = sorted(glob.glob(name, recursive=True)) if is_glob else [name]

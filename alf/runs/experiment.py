@@ -63,8 +63,9 @@ class Experiment:
         exp_replayer: text or callable, which `alf.replay.make_replayer` takes: the place where experience
             waits for the learner. Without environments it has no effect.
         offline_buffer: text or list, the files of replay buffers that have the same specs: a path, a glob
-            such as "runs/*/checkpoints/replay_buffer.npz", or a list of these. Without environments they are
-            all the experience; with environments they fill a part of every batch (`HybridReplayer`).
+            such as "runs/*/checkpoints/replay_buffer.npz", a data set of Minari such as
+            "minari:D4RL/door/human-v2", or a list of these. Without environments they are all the experience;
+            with environments they fill a part of every batch (`HybridReplayer`).
         offline_buffer_length: the number of newest environment steps that are loaded for each sub-environment
             in each file; None loads all.
         learner_ctor: callable (algorithm, training=) -> `Learner`.

@@ -8,6 +8,7 @@ import numpy as np
 from gymnasium import spaces
 
 from alf.errors import ConfigError
+from alf.workers.specs import space_from_spec
 
 
 class FromPyEnvironment(gymnasium.Env):
@@ -37,8 +38,8 @@ class FromPyEnvironment(gymnasium.Env):
         if env.batched:
             raise ConfigError(f"{env} is batched already: use it without load or PythonEnvironment")
         self._env, self._reads_info, self.discount = env, reads_info, 1.0
-        self.observation_space = _space_from_spec(env.observation_spec())
-        self.action_space = _space_from_spec(env.action_spec())
+        self.observation_space = space_from_spec(env.observation_spec())
+        self.action_space = space_from_spec(env.action_spec())
         reward_shape = env.reward_spec().shape
         if reward_shape:
             self.reward_space = spaces.Box(-np.inf, np.inf, reward_shape, np.float32)
@@ -71,17 +72,3 @@ class FromPyEnvironment(gymnasium.Env):
             with contextlib.suppress(NotImplementedError):
                 info = self._env.get_info()
         return {} if info is None else info
-
-
-def _space_from_spec(spec):
-    if isinstance(spec, dict):
-        return spaces.Dict({key: _space_from_spec(part) for key, part in spec.items()})
-    if isinstance(spec, (tuple, list)):
-        return spaces.Tuple([_space_from_spec(part) for part in spec])
-    if not hasattr(spec, "minimum"):
-        return spaces.Box(-np.inf, np.inf, spec.shape, spec.dtype)
-    if np.issubdtype(spec.dtype, np.integer) and spec.shape == ():
-        start = int(spec.minimum)
-        return spaces.Discrete(int(spec.maximum) - start + 1, start=start, dtype=spec.dtype)
-    low, high = (np.broadcast_to(bound, spec.shape) for bound in (spec.minimum, spec.maximum))
-    return spaces.Box(low, high, spec.shape, spec.dtype)

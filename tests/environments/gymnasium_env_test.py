@@ -8,9 +8,9 @@ from gymnasium import spaces
 
 from alf.data_structures import FIRST, LAST, MID
 from alf.environments import ArraySpec, BoundedArraySpec, GymnasiumEnvironment, load
-from alf.environments.spaces import spec_from_space
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
+from alf.workers.specs import spec_from_space
 from tests.workers.envs import REFUSED_SPACES
 
 NEXT_STEP = gymnasium.vector.AutoresetMode.NEXT_STEP
