@@ -63,6 +63,64 @@ def test_state_and_episode_start():
     assert actions["count"].tolist() == [100] * 3
 
 
+class CountPolicy(Policy):
+    """Its action is its state, the number of steps in the episode."""
+
+    def __init__(self):
+        super().__init__(VECTOR, REWARD, REWARD)
+
+    def rollout_step(self, time_step, state):
+        return PolicyStep(state, state + 1)
+
+    predict_step = rollout_step
+
+
+class VecEnv:
+    """What `evaluate_policy` of Stable-Baselines3 needs of its `VecEnv`, which begins episodes by itself.
+
+    The reward is 1 if the action is the number of the step in the episode, else 0.
+    """
+
+    def __init__(self, lengths):
+        self.lengths, self.num_envs, self._steps = lengths, len(lengths), None
+
+    def reset(self):
+        self._steps = np.zeros(self.num_envs)
+        return np.zeros((self.num_envs, 2), np.float32)
+
+    def step(self, actions):
+        rewards = (actions == self._steps).astype(np.float32)
+        dones = self._steps + 1 == self.lengths
+        self._steps = np.where(dones, 0, self._steps + 1)
+        return np.zeros((self.num_envs, 2), np.float32), rewards, dones, [{}] * self.num_envs
+
+
+def evaluate_policy(model, env, n_eval_episodes, deterministic):
+    """The calls of `stable_baselines3.common.evaluation.evaluate_policy`; returns the returns, a list."""
+    returns, counts, current = [], np.zeros(env.num_envs, int), np.zeros(env.num_envs)
+    targets = np.array([(n_eval_episodes + i) // env.num_envs for i in range(env.num_envs)])
+    observations, states, episode_starts = env.reset(), None, np.ones((env.num_envs,), bool)
+    while (counts < targets).any():
+        actions, states = model.predict(
+            observations, state=states, episode_start=episode_starts, deterministic=deterministic
+        )
+        observations, rewards, dones, _ = env.step(actions)
+        current += rewards
+        for i in np.flatnonzero(counts < targets):
+            episode_starts[i] = dones[i]
+            if dones[i]:
+                returns.append(current[i])
+                counts[i] += 1
+                current[i] = 0
+    return returns
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_stable_baselines3_evaluates_it(deterministic):
+    returns = evaluate_policy(Agent(CountPolicy()), VecEnv(np.array([2, 3, 7])), 6, deterministic)
+    assert sorted(returns) == [2, 2, 3, 3, 7, 7]
+
+
 def test_act_hands_on_the_reward():
     agent = Agent(EchoPolicy())
     ones = np.ones([2], np.float32)
