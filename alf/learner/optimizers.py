@@ -17,8 +17,10 @@ from alf.errors import ConfigError
 from alf.schedules import Schedule, ScheduledFloat, Tunable
 
 _GREATEST = float(tf.float32.max)
-_Legacy: TypeAlias = tf.keras.optimizers.legacy.Optimizer
-Optimizer = Annotated[_Legacy, "Optimizer"] | Annotated[tf.keras.optimizers.Optimizer, "Optimizer"]
+Optimizer = (
+    Annotated[tf.keras.optimizers.legacy.Optimizer, "Optimizer"]
+    | Annotated[tf.keras.optimizers.Optimizer, "Optimizer"]
+)
 _KerasSchedule: TypeAlias = tf.keras.optimizers.schedules.LearningRateSchedule
 LearningRate: TypeAlias = Annotated[ScheduledFloat, AtLeast(0), AtMost(_GREATEST)] | _KerasSchedule
 # The greatest float32 below 1; with 1, Adam divides by zero.
@@ -220,7 +222,7 @@ def _name_setting(name):
 
 def _to_legacy(name, optimizer):
     """Returns the legacy optimizer with the settings of a current one of Keras; a legacy one is returned."""
-    if isinstance(optimizer, _Legacy):
+    if isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
         return optimizer
     if not isinstance(optimizer, tf.keras.optimizers.Optimizer):
         raise ConfigError(

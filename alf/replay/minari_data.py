@@ -89,7 +89,7 @@ def from_minari(dataset_id: str, path: str) -> None:
     header = {"format": FORMAT, "version": VERSION, "row_spec": nest_to_json(row_spec), **layout}
     with replace_file(path) as whole, zipfile.ZipFile(whole, "w") as archive:
         write_array(archive, "header", np.array(json.dumps(header)))
-        for name, x in {**arrays, "begin": np.int64([0]), "end": np.int64([end])}.items():
+        for name, x in {**arrays, "begin": np.zeros(1, np.int64), "end": np.full(1, end)}.items():
             write_array(archive, name, x)
 
 
