@@ -14,13 +14,11 @@ import json
 import pathlib
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 
 from absl import app, flags
 
-from alf.plots.runs import read_run
+from benchmarks.series import TIMEOUT, add_row, read_rows, train_once
 
 _FILE = flags.DEFINE_string("file", None, "File of the runs, JSON lines.", required=True)
 _TASKS = flags.DEFINE_multi_string(
@@ -42,7 +40,6 @@ _TASKS = flags.DEFINE_multi_string(
 _SEEDS = flags.DEFINE_integer("seeds", 5, "Runs of each task, with the seeds 0, 1, ...", lower_bound=1)
 _SB3_PYTHON = flags.DEFINE_string("sb3_python", None, "Python of an environment with Stable-Baselines3.")
 _ALF = flags.DEFINE_bool("alf", True, "Trains ALF.")
-_TIMEOUT = 7200.0  # seconds of a run
 _SB3 = "Stable-Baselines3"
 
 
@@ -51,28 +48,17 @@ def train_alf(algorithm, env, steps, seed):
     return train_once(f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}")
 
 
-def train_once(*arguments):
-    """Calls alf-train; returns the curve, a list of (steps, seconds, average return of 100 episodes)."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "alf.bin.train", *arguments, f"--root_dir={folder}/run"]
-        subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT)
-        curve = read_run(f"{folder}/run").curve("AverageReturn")
-        return [list(map(float, x)) for x in zip(curve.env_steps, curve.seconds, curve.values)]
-
-
 def train_sb3(algorithm, env, steps, seed):
     """Trains Stable-Baselines3; returns its curve."""
     flags_ = [f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}"]
     command = [_SB3_PYTHON.value, str(pathlib.Path(__file__).with_name("sb3.py")), *flags_]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_TIMEOUT)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT)
     return json.loads(done.stdout.splitlines()[-1])["curve"]
 
 
 def read(path):
     """Returns the runs in a file, a dict from (library, task, seed) to dict."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    rows = map(json.loads, lines)
-    return {(row["library"], row["task"], row["seed"]): row for row in rows}
+    return {(row["library"], row["task"], row["seed"]): row for row in read_rows(path)}
 
 
 def train_all(path, tasks, seeds, libraries):
@@ -88,8 +74,7 @@ def train_all(path, tasks, seeds, libraries):
                 curve = train(algorithm, env, int(steps), seed)
                 seconds = round(time.monotonic() - start, 1)
                 row = {"library": library, "task": task, "seed": seed, "seconds": seconds, "curve": curve}
-                with path.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                add_row(path, row)
                 print(f"{library} {task} seed {seed}: {curve[-1][-1]:.1f} in {seconds} s", flush=True)
 
 

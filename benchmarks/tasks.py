@@ -6,7 +6,6 @@ Adds a line to the file for each run that it does not have yet, so that it may b
 """
 
 import datetime
-import json
 import pathlib
 import re
 import time
@@ -16,7 +15,7 @@ from absl import app, flags
 
 from alf.config.gin_files import find_gin_file, list_tasks
 from alf.core.randomness import bootstrap_interval
-from benchmarks.defaults import train_once
+from benchmarks.series import add_row, read_rows, train_once
 
 _FILE = flags.DEFINE_string("file", None, "File of the runs, JSON lines.", required=True)
 _TASKS = flags.DEFINE_multi_string("task", [], "Name of a task, such as CartPole-v1; without it all of them.")
@@ -28,7 +27,7 @@ _HEADER = "| task | algorithm | steps | score | minutes | seeds | date | referen
 
 def train_all(path, tasks, seeds):
     """Adds the runs to the file that it lacks."""
-    done = {(row["task"], row["seed"]) for row in read(path)}
+    done = {(row["task"], row["seed"]) for row in read_rows(path)}
     for seed in range(seeds):
         for task in tasks:
             if (task, seed) in done:
@@ -45,14 +44,8 @@ def train_all(path, tasks, seeds):
                 "seconds": seconds,
                 "date": date,
             }
-            with path.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            add_row(path, row)
             print(f"{task} seed {seed}: {score:.1f} in {seconds:.0f} s", flush=True)
-
-
-def read(path):
-    """Returns the runs in a file, a list of dicts."""
-    return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
 
 
 def describe(task):
@@ -82,7 +75,7 @@ def main(argv):
     del argv
     path = pathlib.Path(_FILE.value)
     train_all(path, _TASKS.value or list_tasks(), _SEEDS.value)
-    table = format_table(read(path))
+    table = format_table(read_rows(path))
     print(table)
     if _WRITE.value:
         text = _PAGE.read_text()
