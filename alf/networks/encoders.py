@@ -168,18 +168,11 @@ class ImpalaResEncoder(_ImageEncoder):
         for first, blocks in self._sections:
             x = tf.nn.max_pool2d(first(x), 3, 2, "SAME")
             for layer_1, layer_2 in blocks:
-                x = _add_convolved(x, layer_2, tf.nn.relu(layer_1(tf.nn.relu(x))))
+                y = layer_2(tf.nn.relu(layer_1(tf.nn.relu(x))))
+                # Without an operation between these, TensorFlow would try to fuse convolution and sum. That
+                # fails if the sum has other uses: it logs "remapper failed", and fuses nothing in the graph.
+                x += tf.ensure_shape(y, y.shape)
         return tf.nn.relu(x)
-
-
-def _add_convolved(x, layer, y):
-    """Returns x + layer(y).
-
-    The bias is added to x, because TensorFlow fails to fuse a convolution, its bias, a sum and a ReLU if the
-    sum has other uses, too. Then it logs "remapper failed", and fuses no operations of the whole graph.
-    """
-    kernel, bias = tf.cast(layer.kernel, y.dtype), tf.cast(layer.bias, y.dtype)
-    return tf.nn.bias_add(x, bias) + layer.convolution_op(y, kernel)
 
 
 @configurable("alf.networks")
