@@ -131,14 +131,14 @@ def service(name, monkeypatch):
 
 
 def make_tracked(root_dir, track, num_iterations=3, **kwargs):
-    summaries_ctor = functools.partial(Summaries, interval=0.0, track=track)
-    return make_trainer(root_dir, {"num_iterations": num_iterations}, summaries_ctor=summaries_ctor, **kwargs)
+    summaries = functools.partial(Summaries, interval=0.0, track=track)
+    return make_trainer(root_dir, {"num_iterations": num_iterations}, summaries=summaries, **kwargs)
 
 
 def test_it_gets_the_figures_of_the_table(tmp_path, name, service):
     env_ctor = functools.partial(MatchObservationEnvironment, 2)
-    evaluator_ctor = functools.partial(Evaluator, interval_steps=1, num_episodes=2, env_ctor=env_ctor)
-    make_tracked(tmp_path, name, evaluator_ctor=evaluator_ctor).train()
+    evaluator = functools.partial(Evaluator, interval_steps=1, num_episodes=2, env_ctor=env_ctor)
+    make_tracked(tmp_path, name, evaluator=evaluator).train()
     columns, rows = read_rows(tmp_path / "progress.csv")
     assert len(rows) == len(service.points) > 3
     seen = set()
