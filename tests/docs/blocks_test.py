@@ -28,7 +28,7 @@ from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
 from tests.programs import environment, run_program
 
-NUM_NOT_RUN = 29  # blocks that say why they are not run
+NUM_NOT_RUN = 30  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text"}
 COMMANDS = {
     f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"
