@@ -11,7 +11,13 @@ import functools
 import gin
 from absl import flags
 
-from alf.bin.command import arguments_are_flags, make_main, start, start_work
+from alf.bin.command import (
+    arguments_are_flags,
+    look_in_current_directory,
+    make_main,
+    start,
+    start_work,
+)
 from alf.bin.flags import share
 from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_are_config_errors
 from alf.config.registry import bind_arguments
@@ -36,6 +42,7 @@ def run():
     start_work()
     from alf.tools.env_check import check_env
 
+    look_in_current_directory(_NAME.value)
     parse_config(GIN_FILE.value, GIN_PARAM.value)
     with wrong_calls_are_config_errors():
         name, settings = _read_settings()

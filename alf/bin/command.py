@@ -98,6 +98,12 @@ def start_work():
     raise_interrupts()
 
 
+def look_in_current_directory(env):
+    """Lets an environment "module:Class" be of a module in the current directory; others come first."""
+    if ":" in (env or "") and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
 def _parse_flags(argv, known_only=False):
     """Returns the arguments that are not flags; a wrong flag ends the process with one line of text.
 

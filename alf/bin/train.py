@@ -22,7 +22,7 @@ import signal
 
 from absl import flags
 
-from alf.bin.command import exit_after, make_main, start, start_work
+from alf.bin.command import exit_after, look_in_current_directory, make_main, start, start_work
 from alf.bin.flags import OptionalText, share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.config.gin_files import CONFIG_FILE
@@ -104,6 +104,7 @@ def read_settings(arguments):
 
 def read_config(gin_files, settings):
     """Reads gin files, bindings and settings with short names into gin's configuration."""
+    look_in_current_directory(_ENV.value)
     parse_config(gin_files, GIN_PARAM.value)
     from alf.runs.presets import find_bindings
 

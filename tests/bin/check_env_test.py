@@ -2,6 +2,7 @@
 """alf-check-env: its exit status, and that it checks what gin binds to `load`."""
 
 import inspect
+import sys
 
 import pytest
 
@@ -83,6 +84,14 @@ def test_a_constructor_that_cannot_render(check):
 def test_the_name_counts_more_than_the_gin_file(check, config):
     status, out, errors = check(config, name="MountainCar-v0")
     assert (status, errors) == (0, []) and "problems: none" in out
+
+
+def test_a_class_of_a_module_in_the_current_directory(check, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "env_here.py").write_text(BROKEN.replace("Broken", "Here"))
+    status, out, errors = check(name="env_here:Here")
+    assert (status, errors) == (1, []) and "the observation has values from 0 to 2" in out
 
 
 def test_the_defaults_are_those_of_the_function():
