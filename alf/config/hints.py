@@ -80,11 +80,22 @@ def translate(name, near=""):
     settings = dict.fromkeys(x.setting for x in found if x.setting)
     found = [x for x in found if bool(x.setting) == bool(settings)]
     libraries = ", ".join(dict.fromkeys(x.library for x in found))
-    text = " or ".join(dict.fromkeys(x.text for x in found))
     if not settings:
-        return f"; {name} ({libraries}): {text}"
-    difference = f" ({text})" if text and all(x.text == text for x in found) else ""
+        return f"; {name} ({libraries}): {' or '.join(dict.fromkeys(x.text for x in found))}"
+    difference = _tell_differences(found) if len(settings) == 1 or len({x.text for x in found}) == 1 else ""
     return f"; {name} ({libraries}) is called {' or '.join(settings)} here{difference}"
+
+
+def _tell_differences(found):
+    """Returns how the setting of some `Translation`s differs, in brackets; by library if not in all alike."""
+    libraries: dict[str, dict[str, None]] = {}
+    for x in found:
+        libraries.setdefault(x.text, {})[x.library] = None
+    if len(libraries) == 1:
+        (text,) = libraries
+    else:
+        text = "; ".join(f"{', '.join(names)}: {text}" for text, names in libraries.items() if text)
+    return f" ({text})" if text else ""
 
 
 def _quote(statement, token, as_param):

@@ -16,6 +16,8 @@ MEANT = {
     ("sac", "gamma"): "SacAlgorithm.discount",
     ("dqn", "tau"): "DqnAlgorithm.tau",
     ("ppo", "n_steps"): "Experiment.unroll_length",
+    ("ppo", "num_steps"): "Experiment.unroll_length",
+    ("sac", "autotune"): "SacAlgorithm.train_alpha",
     ("ppo", "n_epochs"): "UnrollTraining.num_epochs",
     ("ppo", "target_kl"): "PPOAlgorithm.target_kl",  # not in the preset, but of its class
     ("impala", "seed"): "Experiment.seed",
@@ -28,7 +30,7 @@ REFUSED = {
     ("ppo", "batch_size"): "--batch_size is not clear: write --num_envs",
     ("ppo", "tau"): "--tau is not clear: write --DqnAlgorithm.tau or --SacAlgorithm.tau",
     ("sac", "fc_layer_params"): "not clear: write --CriticsNetwork.fc_layer_params or --PolicyNetwork",
-    ("ppo", "vf_coef"): "vf_coef .Stable-Baselines3. is called PPOAlgorithm.value_loss_weight here .of half",
+    ("ppo", "vf_coef"): "vf_coef .*is called PPOAlgorithm.value_loss_weight here .Stable-Baselines3: of half",
     ("ppo", "learning_ratee"): "--learning_ratee: there is no such setting; did you mean learning_rate",
 }
 

@@ -78,7 +78,9 @@ PPO = "Experiment.algorithm = @PPOAlgorithm"
 OF_PPO = (
     'PPO (RLlib, Stable-Baselines3): Experiment.algorithm = @PPOAlgorithm or Experiment.algorithm = "ppo"'
 )
-OF_GAMMA = "gamma (Sample Factory, RLlib, Stable-Baselines3, the first ALF, ALF on PyTorch) is called"
+OF_GAMMA = (
+    "gamma (Sample Factory, RLlib, Stable-Baselines3, CleanRL, the first ALF, ALF on PyTorch) is called"
+)
 HALF = "(of half the square here: 0.5 there is 1.0 here)"
 # From the last of some bindings to the end of the error.
 HINTS = {
@@ -87,7 +89,8 @@ HINTS = {
     (
         "SacAlgorithm.tau = 0.1",
         "gamma = 0.9",
-    ): "; gamma (RLlib, Stable-Baselines3, ALF on PyTorch) is called SacAlgorithm.discount here",
+    ): "; gamma (RLlib, Stable-Baselines3, CleanRL, ALF on PyTorch) is called SacAlgorithm.discount here "
+    "(ALF on PyTorch: of DQN: DqnAlgorithm.discount)",
     ("PPOAlgorithm.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("PPO.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("TD3.gamma = 0.9",): "; TD3 (Stable-Baselines3): no counterpart",
@@ -95,16 +98,21 @@ HINTS = {
     ("num_sgd_iter = 10",): "; num_sgd_iter (RLlib) is called UnrollTraining.num_epochs here",
     ("ppo_clip_ratio = 0.1",): "; ppo_clip_ratio (Sample Factory) is called PPOAlgorithm.clip_range here "
     "(the same interval, [1 / (1 + c), 1 + c])",
-    ("SacAlgorithm.learning_starts = 100",): "; learning_starts (RLlib, Stable-Baselines3) is called "
-    "ReplayTraining.initial_collect_steps here",
-    ("PPOAlgorithm.vf_coef = 0.5",): f"; vf_coef (Stable-Baselines3) is called "
+    ("SacAlgorithm.learning_starts = 100",): "; learning_starts (RLlib, Stable-Baselines3, CleanRL) is "
+    "called ReplayTraining.initial_collect_steps here (Stable-Baselines3, CleanRL: the policy acts; there "
+    "random actions)",
+    ("PPOAlgorithm.vf_coef = 0.5",): "; vf_coef (Stable-Baselines3, CleanRL) is called "
+    "PPOAlgorithm.value_loss_weight here (Stable-Baselines3: of half the square here: 0.5 there is 1.0 here; "
+    "CleanRL: of half the square, on both sides)",
+    ("PPOAlgorithm.value_loss_coeff = 0.5",): "; value_loss_coeff (Sample Factory) is called "
     f"PPOAlgorithm.value_loss_weight here {HALF}",
     # Nearer than PPOAlgorithm.clip_range, which is similar.
     ("PPOAlgorithm.vf_clip_param = 10.0",): "; vf_clip_param (RLlib) is called PPOAlgorithm.value_clip_range "
     "here (how far a value may move; there the largest squared error)",
     (
         "with_wandb = True",
-    ): "; with_wandb (Sample Factory): no counterpart; there are TensorBoard's files and a table",
+    ): '; with_wandb (Sample Factory) is called Summaries.track here (True: "wandb" (trackers))',
+    ("upload_model = True",): "; upload_model (CleanRL): no counterpart",
     ("Experiment.algorithm = @PPO",): f"; {OF_PPO}",
     (
         "Experiment.exp_replayer = PPO",
@@ -115,13 +123,11 @@ HINTS = {
     (
         "TrainerConfig.num_iterations = 5",
     ): "; TrainerConfig.num_iterations (the first ALF, ALF on PyTorch) is called "
-    "StopCriteria.num_iterations here",
+    "StopCriteria.num_iterations here (ALF on PyTorch: of all runs in a root_dir)",
     ("Experiment.checkpoint_interval = 60",): "; checkpoint_interval (older versions of ALF) is called "
     "Checkpoints.interval here",
-    (
-        "seed = 1",
-    ): "seed (Sample Factory, RLlib, Stable-Baselines3) is called Experiment.seed here; did you mean "
-    "load_atari.seed = 1 or load_envpool.seed = 1 or PythonEnvironment.seed = 1 ?",
+    ("seed = 1",): "seed (Sample Factory, RLlib, Stable-Baselines3, CleanRL) is called Experiment.seed here; "
+    "did you mean load_atari.seed = 1 or load_envpool.seed = 1 or PythonEnvironment.seed = 1 ?",
 }
 
 
