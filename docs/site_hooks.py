@@ -13,7 +13,7 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 _LANGUAGES = {".gin": "gin", ".py": "python", ".sh": "bash", ".yaml": "yaml"}
-_INDEX = "examples/index.md"
+_INDEX = "examples.md"  # not examples/index.md: it would be the index of its section in the navigation
 
 
 def list_examples():
@@ -29,7 +29,7 @@ def on_files(files, config):
     pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     for name, text in pages.items():
         page = File.generated(config, name, content=text)
-        if name.startswith("examples/") and name != _INDEX:
+        if name.startswith("examples/"):
             page.inclusion = page.inclusion.NOT_IN_NAV
         files.append(page)
     return files
@@ -47,6 +47,13 @@ def on_page_markdown(markdown, page, config, files):
         return match[0] if name is None else f"]({os.path.relpath(name, folder or '.')}{hash_sign}{anchor})"
 
     return re.sub(r"\]\((?!\w+:|#)([^)\s]+)\)", replace, markdown)
+
+
+def on_page_content(html, page, config, files):
+    """Keeps flags in a text on one line: browsers break `--NAME` after its hyphens."""
+    inline = r"(?<!</span>)<code>([^<]*)</code>"  # blocks have a span before
+    flag = r"(--[^\s<]+)"
+    return re.sub(inline, lambda x: re.sub(flag, r'<span class="flag">\1</span>', x[0]), html)
 
 
 def _page_of(path):
@@ -71,7 +78,7 @@ def _show_index(paths):
     lines = ["# Examples", "", f"Each gin file runs as it is: {run}.", ""]
     lines += ["| file | what |", "| --- | --- |"]
     for path in paths:
-        link = f"[{path.removeprefix('examples/')}]({path.removeprefix('examples/')}.md)"
+        link = f"[{path.removeprefix('examples/')}]({path}.md)"
         lines.append(f"| {link} | {_first_sentence(path)} |")
     return "\n".join(lines) + "\n"
 

@@ -62,7 +62,7 @@ class PythonEnvironment(BatchedEnvironment):
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
-            the entry "b" of the dict "a". A key may be absent in a step (docs/metrics.md).
+            the entry "b" of the dict "a". A key may be absent in a step (docs/tensorboard.md).
         num_splits: int, k, which divides B. Above 1 this is the first of k batched environments, each of
             B / k of the single ones in their order, which all the workers share: they step one of them while
             the policy answers another one. At most B / k workers, at least one; "auto" means one for each

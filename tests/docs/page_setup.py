@@ -48,14 +48,14 @@ class Rest(NamedTuple):
 
 # By page and first line of the block.
 RESTS = {
-    ("docs/async_training.md", "Experiment.num_groups = 1"): Rest(
+    ("docs/vector_envs.md", "Experiment.num_groups = 1"): Rest(
         after="alf.environments.load.batch_size = 4\nalf.environments.load.num_workers = 2\n"
     ),
     ("docs/data.md", "RewardWeighting.weights = (1.0, 0.5, -0.1)"): Rest(
         'import page_envs\nalf.environments.load.name = "ThreeRewards-v0"\n'
     ),
-    ("docs/data.md", "import my_script"): Rest(DQN),
-    ("docs/data.md", "Experiment.behavior_ctor = @load_behavior"): Rest(DQN),
+    ("docs/replay.md", "import my_script"): Rest(DQN),
+    ("docs/replay.md", "Experiment.behavior_ctor = @load_behavior"): Rest(DQN),
     ("docs/multi_agent.md", "Experiment.env_ctor = @load_pettingzoo"): Rest(
         "import page_envs\nExperiment.algorithm = @PPOAlgorithm\n", envs=""
     ),
@@ -68,6 +68,9 @@ RESTS = {
     ("docs/policies.md", "Experiment.policies = @League()"): Rest(GAME + MASK, "League.num_sequences = 4\n"),
     ("docs/population.md", "Experiment.policies = @PolicyPopulation()"): Rest(
         "Experiment.algorithm = @PPOAlgorithm\n" + RANGE
+    ),
+    ("docs/migration/sb3.md", 'Experiment.algorithm = "ppo"'): Rest(
+        after="UnrollTraining.num_minibatches = 1\nUnrollTraining.recurrence = None\n", envs=""
     ),
     ("docs/sweep.md", "Sweep.settings = {"): Rest(
         "import alf.studies.sweep_settings\nExperiment.algorithm = @PPOAlgorithm\n"
@@ -87,31 +90,31 @@ from alf.learner import Learner
 from alf.policies import ActorCriticPolicy
 import tensorflow as tf
 
-def make_env(seed):
-    return load("CartPole-v1", batch_size=2, seed=seed)
-
-envs = [make_env(0)]
+envs = [load("CartPole-v1", batch_size=2)]
 specs = EnvSpecs(envs)
 policy = ActorCriticPolicy(specs.observation, specs.action)
 learner = Learner(ImpalaAlgorithm(policy), tf.keras.optimizers.legacy.Adam())
 """
 PYTHON = {
-    "docs/async_training.md": _ENVS,
-    "docs/metrics.md": _ENVS,
+    "docs/tensorboard.md": _ENVS,
     "docs/multi_agent.md": "from mpe2.simple_spread_v3 import parallel_env as MyGame",
     "docs/use.md": "import numpy as np\nobservation, state = np.zeros(4, np.float32), None",
 }
 
 # By page: the runs of CartPole that it talks of.
 RUNS = {
+    "docs/algorithms/own.md": ["runs/cartpole"],
+    "docs/evaluation.md": ["runs/cartpole"],
+    "docs/reproducibility.md": ["runs/cartpole"],
     "docs/use.md": ["runs/cartpole"],
     "docs/plots.md": ["runs/cartpole", "runs/ppo", "runs/vtrace"],
-    "docs/data.md": ["runs/expert"],
+    "docs/replay.md": ["runs/expert"],
     "docs/security.md": ["runs/theirs"],
 }
 
-# What is added to commands, so that they end soon.
-_SHORT_RUN = ["--gin_param=StopCriteria.num_iterations=1", "--gin_param=StopCriteria.target_return=None"]
+# What is added to commands, and the steps of `alf.train`, so that they end soon.
+NUM_STEPS = 2_000
+_SHORT_RUN = ["--StopCriteria.num_iterations=1", "--StopCriteria.target_return=None"]
 SHORTER = {
     "alf-train": _SHORT_RUN,
     "alf-benchmark": ["--measure_seconds=0.2"],
