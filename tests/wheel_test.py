@@ -132,7 +132,9 @@ def expected_files():
         "alf/py.typed",
         "alf/config/translations.json",
     }
+    modules |= {str(path.relative_to(ROOT)) for path in (ROOT / "alf" / "presets").glob("*.gin")}
     examples = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".gin", ".py")}
+    examples |= {f"tasks/{path.name}" for path in (ROOT / "examples" / "tasks").glob("*.gin")}
     return modules, examples
 
 

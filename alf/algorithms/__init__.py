@@ -13,7 +13,6 @@ from alf.config.kinds import Matches
 
 __all__ = [
     "Algorithm",
-    "AlgorithmName",
     "DqnAlgorithm",
     "ImpalaAlgorithm",
     "NStep",

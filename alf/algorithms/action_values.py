@@ -1,15 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Shared by algorithms with action values: transitions over n steps, and actions in the form for critics."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from alf.data_structures import FIRST
+from alf.core.annotations import Array, Nest
+from alf.data_structures import FIRST, Experience
 from alf.errors import ConfigError
 from alf.ops import returns
-from alf.schedules import as_schedule
+from alf.schedules import Progress, ScheduledFloat, as_schedule
 
 
 class Transitions(NamedTuple):
@@ -35,7 +37,9 @@ class NStep(tf.Module):
         is_recurrent: bool, whether there is a recurrent state, which `burn_in` needs.
     """
 
-    def __init__(self, owner, discount, n_step, burn_in, is_recurrent):
+    def __init__(
+        self, owner: str, discount: ScheduledFloat, n_step: int, burn_in: int, is_recurrent: bool
+    ) -> None:
         super().__init__(name="n_step")
         self._owner = owner
         self._discount = as_schedule(discount)
@@ -45,7 +49,7 @@ class NStep(tf.Module):
         if burn_in and not is_recurrent:
             raise ConfigError(f"{owner}.burn_in is {burn_in}: it has no effect without a recurrent network")
 
-    def make_transitions(self, experience, progress):
+    def make_transitions(self, experience: Experience, progress: Progress) -> Transitions:
         """Makes the `Transitions` of a batch of sequences.
 
         Args:
@@ -69,11 +73,18 @@ class NStep(tf.Module):
         # in. The weight of a row is its first step's: it is 0 if that leads into another episode.
         return Transitions(*(x[:num_rows] for x in (*transitions, experience.weight[b:])))
 
-    def select_starts(self, nest):
+    def select_starts(self, nest: Nest) -> Nest:
         """Selects the rows where transitions start from a nest of [L+1, B, ...]: a nest of [R, B, ...]."""
         return tf.nest.map_structure(lambda x: x[self._burn_in : -self._n], nest)
 
-    def evaluate_starts_and_ends(self, network, experience, state, end, learns=True):
+    def evaluate_starts_and_ends(
+        self,
+        network: Callable[..., Any],
+        experience: Experience,
+        state: Nest,
+        end: Array,
+        learns: bool = True,
+    ) -> tuple[Any, Array]:
         """Evaluates a network in the rows where transitions start and in the rows where they end.
 
         Args:

@@ -25,6 +25,7 @@ from alf.algorithms import ImpalaAlgorithm
 from alf.callback import Callback
 from alf.config.registry import own_config
 from alf.core.nest_utils import to_tensor_spec
+from alf.core.randomness import bootstrap_interval
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluation
@@ -41,11 +42,13 @@ from tests.builders import build_trainer, find_evaluator
 from tests.training import small_runs
 from tests.training.small_runs import EPISODE_LENGTH
 
+FEW_SAMPLES = functools.partial(bootstrap_interval, num_resamples=10)  # of the interval of a mean
+
 
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch):
     """The interval of a mean takes most of a short evaluation; evaluation_test.py is about it."""
-    monkeypatch.setattr("alf.evaluation.episodes._NUM_RESAMPLES", 10)
+    monkeypatch.setattr("alf.evaluation.episodes.bootstrap_interval", FEW_SAMPLES)
 
 
 class EvaluationEnvironment(MatchObservationEnvironment):

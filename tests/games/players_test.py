@@ -1,11 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Players and games: random opponents, checkpoints of opponents, and evaluations of whole games."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.core.nest_utils import BoundedTensorSpec, to_tensor_spec
+from alf.core.randomness import bootstrap_interval
 from alf.data_structures import FIRST, LAST, MID, EnvStep, TimeStep
 from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
@@ -15,11 +18,13 @@ from alf.games.players import add_players
 from alf.policies import Agent
 from alf.policies.random_policy import RandomPolicy
 
+FEW_SAMPLES = functools.partial(bootstrap_interval, num_resamples=10)  # of the interval of a mean
+
 
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch):
     """The interval of a mean takes most of a short evaluation; evaluation_test.py is about it."""
-    monkeypatch.setattr("alf.evaluation.episodes._NUM_RESAMPLES", 10)
+    monkeypatch.setattr("alf.evaluation.episodes.bootstrap_interval", FEW_SAMPLES)
 
 
 class Race(BatchedEnvironment):

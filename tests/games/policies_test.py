@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from alf.algorithms import Algorithm, DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm
 from alf.callback import Callback
+from alf.core.randomness import bootstrap_interval
 from alf.data_structures import OBSERVATION, OWNER, PolicyStep
 from alf.errors import ConfigError
 from alf.evaluation.evaluator import Evaluator
@@ -29,6 +30,8 @@ from tests.builders import build_trainer
 from tests.games.players_test import Chase
 from tests.training.event_files import read_events
 from tests.training.small_runs import make_idle_learner
+
+FEW_SAMPLES = functools.partial(bootstrap_interval, num_resamples=10)  # of the interval of a mean
 
 BATCH_SIZE, EPISODE_LENGTH = 12, 5
 ENV = functools.partial(MatchObservationEnvironment, BATCH_SIZE, episode_length=EPISODE_LENGTH)
@@ -305,7 +308,7 @@ class NoAlgorithm(Algorithm):
 
 def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
     """The return of the one that does not match anything is chance."""
-    monkeypatch.setattr("alf.evaluation.episodes._NUM_RESAMPLES", 10)  # they take most of the time
+    monkeypatch.setattr("alf.evaluation.episodes.bootstrap_interval", FEW_SAMPLES)
     policies = Policies(("a", "b"), frozen=("b",))
     evaluator = functools.partial(
         Evaluator,

@@ -11,7 +11,7 @@ from absl import logging
 from alf.config import registry
 from alf.config.parsing import check_dead_bindings, operative_config, parse_config
 from alf.config.registry import own_config
-from alf.environments.load import split_in_groups
+from alf.environments.load import load, split_in_groups
 from alf.errors import ConfigError
 from alf.runs import presets
 from alf.runs.presets import add_preset, find_bindings, list_preset, make_driver
@@ -170,7 +170,7 @@ GROUPS = {
 def test_all_environments_are_split_into_groups(subtests):
     for (num_envs, num_groups), expected in GROUPS.items():
         with subtests.test(f"{num_envs} in {num_groups}"):
-            assert split_in_groups(AnyEnv, num_groups, num_envs) == expected
+            assert split_in_groups(load, num_groups, num_envs) == expected
     bind("ppo", "floats", "Experiment.num_envs = 6", "Experiment.num_groups = 3")
     driver = make_driver()
     try:
@@ -180,6 +180,8 @@ def test_all_environments_are_split_into_groups(subtests):
 
 
 def test_groups_that_do_not_fit_are_one_line():
+    with pytest.raises(ConfigError, match="num_envs is 4: Experiment.env_ctor has no argument `batch_size`"):
+        split_in_groups(AnyEnv, 2, 4)
     bind("ppo", "floats", "Experiment.num_envs = 7")
     with pytest.raises(ConfigError, match="num_envs is 7: it must be a multiple of .*num_groups = 2"):
         make_driver()
