@@ -19,7 +19,6 @@ __all__ = [
     "PPOAlgorithm",
     "SacAlgorithm",
     "Transitions",
-    "find_algorithm",
 ]
 
 _BY_NAME: dict[str, Any] = {
