@@ -183,7 +183,8 @@ def test_a_slow_environment_makes_no_batches_gather():
             driver.collect()
             driver.call_envs("set_level", 1)
             # Each thread gives at most one unroll away, and these may be of the two fast ones in turn.
-            assert len(driver._set_aside) < 20
+            # Without end they are about 150 here; on a busy machine there were 23.
+            assert len(driver._set_aside) < 60
 
 
 def test_polling_takes_what_was_set_aside():
