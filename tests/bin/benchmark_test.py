@@ -141,7 +141,7 @@ WRONG = [
         "^error: --checkpoint=best: it needs --root_dir, the run that has it$",
     ),
     ({"config": KINDS["cartpole"], "gin_param": ["Experiment.num_envs = 0"]}, "num_envs is 0"),
-    ({"config": ""}, 'write alf.environments.load.name = "CartPole-v1" and alf.environments.load.batch_size'),
+    ({"config": ""}, 'write alf.environments.load.name = "CartPole-v1"'),
 ]
 
 
