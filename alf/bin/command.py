@@ -75,7 +75,10 @@ def start(main):
     """Runs a `main` of `make_main` as a program."""
     define_help(main.__module__)
     try:
-        app.run(main, flags_parser=functools.partial(_parse_flags, known_only=main.takes_settings))
+        app.run(
+            main,
+            flags_parser=functools.partial(_parse_flags, known_only=getattr(main, "takes_settings", False)),
+        )
     except SystemExit as ended:
         # Threads of environments that are not daemons would keep the process alive for ever.
         # absl ends every command by SystemExit; a code that is a text counts as 1, as for Python itself.
