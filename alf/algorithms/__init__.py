@@ -27,8 +27,6 @@ _BY_NAME: dict[str, Any] = {
     "sac": SacAlgorithm,
     "dqn": DqnAlgorithm,
 }
-
-
 _WORDS = ", ".join(map(repr, _BY_NAME))
 AlgorithmName = Annotated[str, Matches(f"(?i){'|'.join(_BY_NAME)}", f"one of {_WORDS}")]
 

@@ -28,11 +28,11 @@ _EXIT_SECONDS = 10.0  # for threads that environments have started, after everyt
 _START_SECONDS = 2.0  # until a process ends after a signal that comes before the first of many runs starts
 
 
-def make_main(run, takes_arguments=False, takes_settings=False):
+def make_main(run, takes_arguments=False):
     """Returns `main(argv)`, which calls `run()` and returns its exit status.
 
     With `takes_arguments` it calls `run(arguments)`, with the arguments that are not flags; otherwise there
-    must be none. With `takes_settings` flags that are not defined are among them, as "--NAME=VALUE".
+    must be none.
 
     An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, 130 after
     Ctrl-C, else 1.
@@ -62,7 +62,6 @@ def make_main(run, takes_arguments=False, takes_settings=False):
 
     # `start` shows the docstring of this module as the command's help.
     main.__module__ = run.__module__
-    main.takes_settings = takes_settings
     return main
 
 
@@ -71,14 +70,14 @@ def _is_worth_a_line(record):
     return record.levelno > std_logging.INFO or record.filename != "functional_saver.py"
 
 
-def start(main):
-    """Runs a `main` of `make_main` as a program."""
+def start(main, takes_settings=False):
+    """Runs a `main` of `make_main` as a program.
+
+    With `takes_settings` a flag that is not defined is not wrong: it is one of the arguments of `main`.
+    """
     define_help(main.__module__)
     try:
-        app.run(
-            main,
-            flags_parser=functools.partial(_parse_flags, known_only=getattr(main, "takes_settings", False)),
-        )
+        app.run(main, flags_parser=functools.partial(_parse_flags, known_only=takes_settings))
     except SystemExit as ended:
         # Threads of environments that are not daemons would keep the process alive for ever.
         # absl ends every command by SystemExit; a code that is a text counts as 1, as for Python itself.

@@ -174,11 +174,11 @@ def run(arguments):
     return 0 if finished else 128 + (signals or [signal.SIGTERM])[0]
 
 
-main = make_main(run, takes_arguments=True, takes_settings=True)
+main = make_main(run, takes_arguments=True)
 
 
 def console_main():
-    start(main)
+    start(main, takes_settings=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from alf.config import registry
 from alf.config.hints import suggest_settings
-from alf.config.registry import complete, shorten
+from alf.config.registry import complete, name_binding
 from alf.config.renames import find_translations
 from alf.config.settings import settings_of
 from alf.errors import ConfigError
@@ -49,9 +49,10 @@ def find_full_name(name: str, used: Collection[str]) -> str:
     if not found:
         raise ConfigError(f"--{name}: there is no such setting{suggest_settings(name)}")
     chosen = [x for x in found if x in used] or [x for x in found if _owner(x) in _OF_RUN][:1] or found
-    if len(chosen) > 1:
-        raise ConfigError(f"--{name} is not clear: write {' or '.join(f'--{_shorten(x)}' for x in chosen)}")
-    return _shorten(chosen[0])
+    names = sorted(name_binding("", _owner(x), x.rpartition(".")[2]) for x in chosen)  # `used` has no order
+    if len(names) > 1:
+        raise ConfigError(f"--{name} is not clear: write {' or '.join(f'--{x}' for x in names)}")
+    return names[0]
 
 
 def _list_settings(name, owners):
@@ -61,8 +62,3 @@ def _list_settings(name, owners):
 
 def _owner(full_name):
     return full_name.rpartition("/")[2].rpartition(".")[0]
-
-
-def _shorten(full_name):
-    """Returns "Adam.learning_rate" for "alf.optimizers.Adam.learning_rate"."""
-    return f"{shorten(_owner(full_name))}.{full_name.rpartition('.')[2]}"

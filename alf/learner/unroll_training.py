@@ -132,7 +132,8 @@ class UnrollTraining:
             # A fraction of 1, which divides nothing, if a minibatch is larger than the batch.
             number = segments * length / self._mini_batch_size
             what = f"mini_batch_size is {self._mini_batch_size}, so that the number of minibatches"
-        if number < 1 or segments % number:
+        # A number such as 4.5 divides 9, but no batch has half a minibatch.
+        if number < 1 or number % 1 or segments % number:
             raise ConfigError(
                 f"UnrollTraining.{what} is {number:g}: it must divide the segments of every batch, "
                 f"{num_unrolls} unrolls * {batch_size} environments * {unroll_length // length} segments in "

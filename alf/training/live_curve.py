@@ -31,8 +31,6 @@ class LiveCurve(Callback):
         interval: seconds between two pictures.
     """
 
-    settings_role = Role.EXECUTION
-
     def __init__(self, interval: NonNegativeFloat = 2.0) -> None:
         self._interval = interval
         self._points: list[tuple[int, float]] = []

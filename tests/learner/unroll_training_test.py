@@ -217,6 +217,7 @@ SPLITS = [
     ({"num_minibatches": 4, "recurrence": 3}, (2, T, 1), None),
     ({"mini_batch_size": T}, (2, T, 3), None),
     ({"mini_batch_size": T + 1}, (2, T, 3), "mini_batch_size is 7, .* is 5.14286: it must divide"),
+    ({"mini_batch_size": 4, "recurrence": 1}, (1, T, 3), "is 4.5: it must divide the segments .* = 18"),
     ({"mini_batch_size": 99}, (2, T, 3), "is 0.363636: it must divide the segments"),
     ({"mini_batch_size": T // 2}, (1, T, 1), "is 2: it must divide .* = 1; "),
     ({"num_minibatches": 4, "recurrence": 2}, (2, T, 1), "num_minibatches is 4: .* 3 segments .* = 6"),
