@@ -122,7 +122,8 @@ def find_kind(annotation: Any, metadata: tuple[Any, ...] = ()) -> Kind:
         return _find_container(origin, typing.get_args(annotation), metadata)
     if origin is abc.Callable:
         return Kind(callable, "a class or function (@NAME)", "Callable", takes_callables=True)
-    if inspect.isclass(annotation) and annotation is not inspect.Parameter.empty:
+    # For Python 3.10, `list[int]` is a class, but `isinstance` refuses it.
+    if inspect.isclass(annotation) and not origin and annotation is not inspect.Parameter.empty:
         name = next((x for x in metadata if isinstance(x, str)), annotation.__name__)
         return _find_object(annotation, name, bounds)
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
