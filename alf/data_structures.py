@@ -75,6 +75,7 @@ class PolicyState(NamedTuple):
 
     transformer: Any = ()  # the state of the data transformer
     train: Any = ()  # the policy's recurrent state, like `Policy.state_spec`, from which training starts, too
+    noise: Any = ()  # what exploration carries from step to step, like `Policy.noise_spec`
 
 
 class Frame(NamedTuple):

@@ -58,7 +58,14 @@ class ActorCriticPolicy(Policy):
         network = network_ctor(network_spec, actions.num_outputs)
         check_network("ActorCriticPolicy.network_ctor", network, like=ActorCriticNetwork)
         info_spec = ActionInfo(actions.params_spec, actions.raw_spec)
-        super().__init__(observation_spec, action_spec, network.state_spec, info_spec, data_transformer)
+        super().__init__(
+            observation_spec,
+            action_spec,
+            network.state_spec,
+            info_spec,
+            data_transformer,
+            noise_spec=actions.noise_spec,
+        )
         self.actions = actions
         self._network = network
         self._action_mask_key = action_mask_key
@@ -69,16 +76,21 @@ class ActorCriticPolicy(Policy):
         return self._network.value_variables
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        return self._choose(self.actions.sample, time_step, state)
+        state, noise = state if self.noise_spec else (state, ())
+        params, state = self._params(time_step, state)
+        raw, noise = self.actions.explore(params, noise, time_step.is_first())
+        return self._make_step(params, raw, (state, noise) if self.noise_spec else state)
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        return self._choose(self.actions.mode, time_step, state)
+        params, state = self._params(time_step, state)
+        return self._make_step(params, self.actions.mode(params), state)
 
-    def _choose(self, choose, time_step, state):
+    def _params(self, time_step, state):
         observation, mask = split_mask(time_step.observation, self._action_mask_key)
         outputs, state = self._network.policy(observation, state)
-        params = self.actions.params(outputs, mask)
-        raw = choose(params)
+        return self.actions.params(outputs, mask), state
+
+    def _make_step(self, params, raw, state):
         # The parameters go into the experience, and not only log p of the action: losses need the whole
         # distribution that acted, for example for PPO's KL divergence.
         return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))

@@ -132,6 +132,7 @@ class SacPolicy(Policy):
             # To act as well as it can, it needs no critics: evaluations and exported policies do not carry
             # their state along.
             predict_state_spec=network.state_spec,
+            noise_spec=actions.noise_spec,
         )
         self.network = network
         self.actions = actions
@@ -139,24 +140,28 @@ class SacPolicy(Policy):
         self.recurrent_critic = critic
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        return PolicyStep(*self._choose(self.actions.mode, time_step, state))
+        params, state = self._params(time_step, state)
+        return PolicyStep(self.actions.action(self.actions.mode(params)), state)
 
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+        state, noise = state if self.noise_spec else (state, ())
+        actor_state, critic_state = self.split_state(state)
+        params, actor_state = self._params(time_step, actor_state)
+        raw, noise = self.actions.explore(params, noise, time_step.is_first())
         # The critics do not choose the action. Their state is computed because it goes into the replay
         # buffer.
-        actor_state, critic_state = self.split_state(state)
-        action, actor_state = self._choose(self.actions.sample, time_step, actor_state)
         if self.recurrent_critic is not None:
             critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
-        return PolicyStep(action, (actor_state, critic_state) if state else ())
+        state = (actor_state, critic_state) if state else ()
+        return PolicyStep(self.actions.action(raw), (state, noise) if self.noise_spec else state)
 
     def split_state(self, state: Nest) -> tuple[Nest, Nest]:
         """Splits the policy's recurrent state into the states of the actor and of the critics."""
         return state or ((), ())
 
-    def _choose(self, choose, time_step, actor_state):
+    def _params(self, time_step, actor_state):
         outputs, actor_state = self.network.policy(time_step.observation, actor_state)
-        return self.actions.action(choose(self.actions.params(outputs))), actor_state
+        return self.actions.params(outputs), actor_state
 
 
 def _is_one_integer(spec):

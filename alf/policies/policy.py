@@ -36,9 +36,11 @@ class Policy(CopyableModule, abc.ABC):
         name: text, the name of the module.
         predict_state_spec: nest of unbatched tensor specs of the recurrent state of `predict_step`. None
             means `state_spec`. It is smaller if only training needs a part of the state.
+        noise_spec: nest of unbatched tensor specs of what exploration carries from step to step, such as
+            correlated noise; () if there is nothing. Neither training nor `predict_step` gets it.
 
     Attributes:
-        observation_spec, action_spec, state_spec, info_spec, data_transformer: the arguments.
+        observation_spec, action_spec, state_spec, info_spec, data_transformer, noise_spec: the arguments.
         predict_state_spec: the argument, or `state_spec`; never None.
         progress: `Progress` of int64 variables, in which the learner counts. `progress.updates` is the
             version of the weights.
@@ -53,6 +55,7 @@ class Policy(CopyableModule, abc.ABC):
         data_transformer: Pipeline | None = None,
         name: str = "policy",
         predict_state_spec: NestedSpec | None = None,
+        noise_spec: NestedSpec = (),
     ) -> None:
         super().__init__(name=name)
         self.observation_spec = observation_spec
@@ -60,6 +63,7 @@ class Policy(CopyableModule, abc.ABC):
         self.state_spec = state_spec
         self.predict_state_spec = state_spec if predict_state_spec is None else predict_state_spec
         self.info_spec = info_spec
+        self.noise_spec = noise_spec
         self.data_transformer = data_transformer or Pipeline(observation_spec, tf.TensorSpec((), tf.float32))
         # Here, while the objects are made: later it would be a wrong shape somewhere inside of a network.
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
@@ -91,7 +95,7 @@ class Policy(CopyableModule, abc.ABC):
     @property
     def policy_step_spec(self) -> PolicyStep:
         """`PolicyStep` of unbatched tensor specs that `rollout` returns; its state is a `PolicyState`."""
-        state = PolicyState(self.data_transformer.state_spec, self.state_spec)
+        state = PolicyState(self.data_transformer.state_spec, self.state_spec, self.noise_spec)
         return PolicyStep(self.action_spec, state, self.info_spec)
 
     @property
@@ -133,22 +137,24 @@ class Policy(CopyableModule, abc.ABC):
         Raises:
             ConfigError: while tracing, if `rollout_step` does not return what the specs say.
         """
-        return self._act(self.rollout_step, time_step, state, self.policy_step_spec)
+        return self._act(self.rollout_step, time_step, state, self.policy_step_spec, explores=True)
 
     def predict(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Acts as well as it can: like `rollout`, but with `predict_step` and `predict_step_spec`."""
-        return self._act(self.predict_step, time_step, state, self.predict_step_spec, drops_info=True)
+        return self._act(self.predict_step, time_step, state, self.predict_step_spec, explores=False)
 
-    def _act(self, step, time_step, state, spec, drops_info=False):
+    def _act(self, step, time_step, state, spec, explores):
         # The driver hands on the state across the end of an episode. Here is the only place that resets it.
         state = zero_where(time_step.is_first(), state)
         transformed, transformer_state = self.data_transformer.step(time_step, state.transformer)
-        policy_step = step(transformed, state.train)
+        has_noise = explores and self.noise_spec != ()
+        policy_step = step(transformed, (state.train, state.noise) if has_noise else state.train)
         # The hook knows nothing of the transformer's state. Whatever else it returns, the check below
         # reports.
         if isinstance(policy_step, PolicyStep):
-            policy_step = policy_step._replace(state=PolicyState(transformer_state, policy_step.state))
-            if drops_info:  # only training needs it
+            train, noise = policy_step.state if has_noise else (policy_step.state, ())
+            policy_step = policy_step._replace(state=PolicyState(transformer_state, train, noise))
+            if not explores:  # only training needs it
                 policy_step = policy_step._replace(info=())
         # This runs while tracing, so it costs nothing later. Queues would report a mismatch without a name.
         spec = add_leading_dims(spec, time_step.step_type.shape[0])
@@ -165,16 +171,18 @@ class Policy(CopyableModule, abc.ABC):
 
         Args:
             time_step: `TimeStep` of [B, ...], transformed.
-            state: nest of [B, ...] like `state_spec`; zeros in the rows where `time_step` is FIRST.
+            state: nest of [B, ...] like `state_spec`; zeros in the rows where `time_step` is FIRST. With a
+                `noise_spec` it is a pair: that nest, and a nest of [B, ...] like `noise_spec`.
 
         Returns:
             `PolicyStep` of [B, ...]: action, state and info like `action_spec`, `state_spec` and `info_spec`.
+            With a `noise_spec` the state is a pair, too.
         """
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         """Acts as well as it can, for example greedily. The default calls `rollout_step`.
 
-        Arguments and result are the same as for `rollout_step`, except that the state is like
+        Arguments and result are the same as for `rollout_step`, except that the state is only like
         `predict_state_spec`. A subclass with a `predict_state_spec` of its own must override this.
         """
         return self.rollout_step(time_step, state)

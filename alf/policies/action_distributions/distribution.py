@@ -28,7 +28,11 @@ class ActionDistribution(tf.Module, abc.ABC):
         params_spec: nest of unbatched float32 tensor specs of the parameters.
         raw_spec: nest of unbatched tensor specs of the draws.
         num_outputs: int, the size of the network's policy head.
+        noise_spec: nest of unbatched tensor specs of what `explore` carries from step to step; () if draws do
+            not depend on each other.
     """
+
+    noise_spec: Any = ()
 
     def __init__(self, params_spec, raw_spec, num_outputs):
         super().__init__()
@@ -52,6 +56,19 @@ class ActionDistribution(tf.Module, abc.ABC):
     @abc.abstractmethod
     def sample(self, params):
         """Draws `raw`, a nest of [..., *shape] like `raw_spec`, independently for each row."""
+
+    def explore(self, params, noise, is_first):
+        """Draws `raw` for the next step of episodes: as `sample`, unless draws depend on those before.
+
+        Args:
+            params: the parameters, nest of [B, ...].
+            noise: what this method returned at the step before, nest of [B, ...] like `noise_spec`.
+            is_first: bool [B], True where an episode begins and `noise` has no meaning.
+
+        Returns:
+            `raw`, and the noise for the next step.
+        """
+        return self.sample(params), noise
 
     @abc.abstractmethod
     def mode(self, params):

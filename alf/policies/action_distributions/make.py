@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tensorflow as tf
 
-from alf.config.kinds import AtLeast, AtMost
+from alf.config.kinds import AtLeast, AtMost, Below
 from alf.config.settings import configurable
 from alf.core.annotations import NestedSpec
 from alf.errors import ConfigError
@@ -30,14 +30,15 @@ def make_action_distribution(
     std_transform: Literal["exp", "softplus"] | None = None,
     min_log_std: Annotated[float, AtLeast(_LEAST_LOG_STD)] | None = None,
     max_log_std: Annotated[float, AtMost(_GREATEST_LOG_STD)] | None = None,
+    noise_correlation: Annotated[float, AtLeast(0), Below(1)] | None = None,
 ) -> ActionDistribution:
     """Makes the `ActionDistribution` for an action spec, or for each part of a nest of specs.
 
     Args:
         action_spec: nest of unbatched tensor specs: integers with bounds, or floating point numbers.
         continuous: the distribution of floating point actions: "gaussian", "tanh_gaussian" or "beta".
-        std, init_log_std, std_transform, min_log_std, max_log_std: passed to `GaussianActions`, for
-            "gaussian" and "tanh_gaussian"; None means the default there.
+        std, init_log_std, std_transform, min_log_std, max_log_std, noise_correlation: passed to
+            `GaussianActions`, for "gaussian" and "tanh_gaussian"; None means the default there.
         scale_to_bounds: passed to `GaussianActions`, only for "gaussian": the others always scale.
 
     Raises:
@@ -46,6 +47,7 @@ def make_action_distribution(
     distribution = _CONTINUOUS[continuous]
     options: dict[str, Any] = {"std": std, "init_log_std": init_log_std, "scale_to_bounds": scale_to_bounds}
     options |= {"std_transform": std_transform, "min_log_std": min_log_std, "max_log_std": max_log_std}
+    options["noise_correlation"] = noise_correlation
     options = {name: value for name, value in options.items() if value is not None}
     for name, value in options.items():
         # An error rather than no effect: a user who sets `std` for "beta" would never find out.

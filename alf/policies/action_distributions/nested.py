@@ -30,6 +30,8 @@ class NestedActions(ActionDistribution):
         params_spec = self._pack(part.params_spec for part in self._parts)
         raw_spec = self._pack(part.raw_spec for part in self._parts)
         super().__init__(params_spec, raw_spec, num_outputs=sum(part.num_outputs for part in self._parts))
+        noise_spec = tuple(part.noise_spec for part in self._parts)
+        self.noise_spec = noise_spec if tf.nest.flatten(noise_spec) else ()
 
     def _pack(self, entries):
         """Packs one entry for each part into the structure of the action spec."""
@@ -59,6 +61,12 @@ class NestedActions(ActionDistribution):
 
     def sample(self, params):
         return self._pack(part.sample(p) for part, p in self._zip(params))
+
+    def explore(self, params, noise, is_first):
+        # The noise is a tuple with an entry for each part, or () for all of them.
+        noises = noise or ((),) * len(self._parts)
+        draws = [part.explore(p, x, is_first) for (part, p), x in zip(self._zip(params), noises)]
+        return self._pack(raw for raw, _ in draws), tuple(x for _, x in draws) if noise else ()
 
     def mode(self, params):
         return self._pack(part.mode(p) for part, p in self._zip(params))
