@@ -183,6 +183,7 @@ class Policy(CopyableModule, abc.ABC):
         """Acts as well as it can, for example greedily. The default calls `rollout_step`.
 
         Arguments and result are the same as for `rollout_step`, except that the state is only like
-        `predict_state_spec`. A subclass with a `predict_state_spec` of its own must override this.
+        `predict_state_spec`. A subclass with a `predict_state_spec` of its own, or a `noise_spec`, must
+        override this.
         """
         return self.rollout_step(time_step, state)

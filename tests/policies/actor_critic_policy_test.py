@@ -12,7 +12,8 @@ from alf.core.nest_utils import BoundedTensorSpec, zero_where, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.networks import GRU, LSTM, ActorCriticNetwork
-from alf.policies import ActorCriticPolicy
+from alf.policies import ActorCriticPolicy, SacPolicy
+from alf.policies.action_distributions import make_action_distribution
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
@@ -192,3 +193,38 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn_ctor, share_laye
     if rnn_ctor is not None:
         other = policy.unroll(experience, zeros_from_spec(policy.state_spec, rows))
         assert np.abs(other.value[0] - unrolled.value[0]).max() > 1e-4, "the first state matters"
+
+
+SQUASHED = partial(make_action_distribution, continuous="tanh_gaussian", noise_correlation=0.9)
+
+
+def make_noisy(name):
+    if name == "SacPolicy":
+        with gin.unlock_config():
+            gin.bind_parameter("make_action_distribution.noise_correlation", 0.9)
+        return SacPolicy(OBSERVATION, CONTINUOUS)
+    network = partial(ActorCriticNetwork, rnn_ctor=partial(LSTM, units=3) if name == "recurrent" else None)
+    return ActorCriticPolicy(OBSERVATION, CONTINUOUS, network, SQUASHED)
+
+
+@pytest.mark.parametrize("name", ["plain", "recurrent", "SacPolicy"])
+def test_noise_goes_from_step_to_step_and_not_to_training(name):
+    policy = make_noisy(name)
+    assert (policy.state_spec != ()) == (name == "recurrent")  # or training would take it for recurrent
+    assert policy.predict_step_spec.state.noise == ()
+    rows, rollout = 4000, tf.function(policy.rollout, autograph=False)
+    state, seen = zeros_from_spec(policy.policy_step_spec.state, rows), []
+    for step_type in (FIRST, MID, MID, LAST, FIRST):
+        step = time_step(rows)._replace(
+            step_type=tf.fill((rows,), step_type),
+            prev_action=tf.zeros((rows, 2)),
+            observation=tf.ones((rows, 4)),
+        )
+        state = rollout(step, state).state
+        seen.append(state.noise.numpy()[:, 0])
+    for i, j, correlation in [(0, 1, 0.9), (1, 3, 0.81), (3, 4, 0)]:
+        assert abs(np.corrcoef(seen[i], seen[j])[0, 1] - correlation) < 5 / np.sqrt(rows)
+    np.testing.assert_allclose(np.std(seen, axis=1), 1, rtol=5 / np.sqrt(2 * rows))
+    state = zeros_from_spec(policy.predict_step_spec.state, rows)
+    actions = policy.predict(step, state).action.numpy()
+    np.testing.assert_allclose(actions, actions[:1].repeat(rows, 0), rtol=1e-5)

@@ -104,6 +104,19 @@ def test_every_binding_of_a_preset_is_read(algorithm, kind, caplog, tmp_path):
     assert not [x.getMessage() for x in caplog.records if "nothing reads" in x.getMessage()]
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
+def test_exploration_with_correlated_noise(algorithm, tmp_path):
+    lines = ["StopCriteria.num_iterations = 2", "make_action_distribution.noise_correlation = 0.9"]
+    lines += ["ReplayTraining.initial_collect_steps = 8"] * (algorithm == "sac")
+    bind(algorithm, "continuous", *lines)
+    driver = make_driver()
+    policy = driver.learner.policy
+    # Training would otherwise ask for sequences from the beginnings of unrolls.
+    assert policy.state_spec == () and policy.noise_spec.shape == SPACES["continuous"][1].shape
+    Trainer(tmp_path / "run", driver).train()
+    assert policy.progress.updates.numpy() > 0
+
+
 def test_a_later_file_and_the_user_win():
     bind("ppo", "image", "Adam.learning_rate = 0.5", "Experiment.num_envs = 8")
     add_preset()

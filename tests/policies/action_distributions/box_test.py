@@ -103,6 +103,30 @@ def test_gaussian_samples_have_the_mean_and_the_scale():
     assert abs(np.corrcoef(raw.T)[0, 1]) < 5 / math.sqrt(n)
 
 
+@pytest.mark.parametrize("continuous", ["gaussian", "tanh_gaussian"])
+def test_noise_may_be_correlated_in_time(continuous):
+    r, rows = 0.8, 20000
+    actions = make_action_distribution(box((2,)), continuous, noise_correlation=r)
+    params = [tf.tile(tf.constant([x]), (rows, 1)) for x in ([1.0, -3.0], [0.0, -1.0])]
+    # The second half of the rows begins a new episode at step 3.
+    noise, draws = tf.zeros((rows, 2)), []
+    for t in range(6):
+        is_first = (tf.range(rows) >= rows // 2) & (t == 3) | (t == 0)
+        raw, noise = actions.explore(params, noise, is_first)
+        np.testing.assert_allclose(raw, actions.draw(params, noise))
+        draws.append(noise.numpy())
+    # 5 standard deviations of the figures of n normal draws.
+    n = rows // 2
+    for x in draws:
+        assert np.all(np.abs(x.mean(axis=0)) < 5 / math.sqrt(rows))
+        np.testing.assert_allclose(x.std(axis=0), 1, rtol=5 / math.sqrt(2 * rows))
+        assert abs(np.corrcoef(x.T)[0, 1]) < 5 / math.sqrt(rows)
+    for i, j, correlation in [(0, 1, r), (0, 2, r**2), (2, 3, r), (1, 5, r**4)]:
+        assert abs(np.corrcoef(draws[i][:n, 0], draws[j][:n, 0])[0, 1] - correlation) < 5 / math.sqrt(n)
+    for i, j, correlation in [(2, 3, 0), (0, 5, 0), (3, 4, r)]:
+        assert abs(np.corrcoef(draws[i][n:, 0], draws[j][n:, 0])[0, 1] - correlation) < 5 / math.sqrt(n)
+
+
 def test_gaussian_scale_is_limited():
     actions = GaussianActions(box((1,)))
     _, log_std = actions.params(tf.constant([[0.0, -1e6], [0.0, 1e6], [0.0, 0.5]]))

@@ -31,3 +31,20 @@ def test_a_nest_has_a_choice_where_a_part_has_one():
     masks = {"a": np.array([[1, 0], [1, 1], [1, 0]]), "b": np.array([[1, 0, 0], [1, 0, 0], [0, 1, 1]])}
     params = actions.params(normal(3, actions.num_outputs), masks)
     np.testing.assert_array_equal(actions.has_choice(params), [False, True, True])
+
+
+def test_parts_carry_their_own_noise():
+    actions = make_action_distribution(NEST, noise_correlation=0.5)
+    params = actions.params(normal(4, actions.num_outputs))
+    noise = tf.nest.map_structure(lambda spec: tf.ones((4, *spec.shape)), actions.noise_spec)
+    assert len(tf.nest.flatten(noise)) == 1  # integers have none
+    raw, noise = tf.function(actions.explore)(params, noise, tf.fill((4,), False))
+    tf.nest.assert_same_structure(actions.noise_spec, noise)
+    tf.nest.assert_same_structure(actions.raw_spec, raw)
+    (x,) = tf.nest.flatten(noise)
+    np.testing.assert_allclose(raw["hand"], params["hand"][0] + tf.exp(params["hand"][1]) * x, rtol=1e-5)
+
+    plain = make_action_distribution(NEST)
+    raw, noise = plain.explore(params, plain.noise_spec, tf.fill((4,), False))
+    assert plain.noise_spec == noise == ()
+    tf.nest.assert_same_structure(plain.raw_spec, raw)
