@@ -84,6 +84,7 @@ class Frame(NamedTuple):
     time_step: Any  # `TimeStep` of [B, ...] with the env_id (), which follows from the environment's index
     state: Any  # `PolicyState` of [B, ...], the input of the policy at this step
     env_info: Any = ()  # float32 [K, B], the values of the environment's `info_keys`; () without keys
+    count: Any = ()  # int64 scalar, the number of answers that the environment has got before
 
 
 class ActionRequest(NamedTuple):
@@ -92,6 +93,7 @@ class ActionRequest(NamedTuple):
     env_index: Any  # int32 scalar, the environment that asks and gets the answer
     time_step: Any  # `Frame.time_step`
     state: Any  # `Frame.state`
+    count: Any  # `Frame.count`
 
 
 class ActionReply(NamedTuple):

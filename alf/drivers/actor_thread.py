@@ -8,6 +8,7 @@ import tensorflow as tf
 from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
 from alf.drivers.threads import DriverThread
+from alf.ops import draws
 
 # The most batches of requests for one call of the graph. A call costs some hundred microseconds of Python, so
 # there should be few. But once called, the loop in the graph ends early only when the queues close.
@@ -17,8 +18,12 @@ _BATCHES_PER_CALL = 200
 _SECONDS_PER_CALL = 0.25
 
 
-def act(policy, time_step, state):
+def act(policy, time_step, state, owners):
     """Calls `policy.rollout` with a `TimeStep` and a `PolicyState` of [B, ...].
+
+    Args:
+        owners: list of pairs (env_index, count) of the environments that own equal parts of the rows and the
+            random numbers for them, see `draws.owned_by`.
 
     Returns:
         `PolicyStep` of [B, ...], and the version of the weights, as `Policy.read_version` gives it. The
@@ -29,7 +34,7 @@ def act(policy, time_step, state):
     # the weights, and call old weights new.
     with tf.control_dependencies([time_step.step_type]):
         version = policy.read_version(time_step)
-    with tf.control_dependencies([version]):
+    with tf.control_dependencies([version]), draws.owned_by(owners):
         return policy.rollout(time_step, state), version
 
 
@@ -76,10 +81,12 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
             lambda x: tf.reshape(x, (-1, *x.shape[2:])), (time_step, requests.state)
         )
 
+        owners = list(zip(tf.unstack(requests.env_index), tf.unstack(requests.count), strict=True))
+
         def call():
             # Without a device this lifts the CPU that `trace` sets for the queues, and TensorFlow chooses.
             with tf.device(device):
-                return act(policy, time_step, state)
+                return act(policy, time_step, state, owners)
 
         policy_step, version = (
             tf_queues.weights.hold(1, (time_step, state), call) if guards_weights else call()
@@ -88,9 +95,7 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         # answer waits for a place, so a slow environment does not hold up the others of its batch.
         sent = [
             tf_queues.action_return_queues[index].enqueue(part)
-            for index, part in zip(
-                tf.unstack(requests.env_index), split(ActionReply(policy_step, version)), strict=True
-            )
+            for (index, _), part in zip(owners, split(ActionReply(policy_step, version)), strict=True)
         ]
         # The loop variable waits for the answers: an iteration ends when all of them are sent.
         with tf.control_dependencies(sent):

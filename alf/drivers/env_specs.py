@@ -151,7 +151,8 @@ class EnvSpecs:
         frame = Frame(self.time_step._replace(env_id=()), policy.policy_step_spec.state)
         num_keys = len(self.info_keys)
         env_info = tf.TensorSpec((num_keys, self.batch_size), tf.float32) if num_keys else ()
-        return add_leading_dims(frame, self.batch_size)._replace(env_info=env_info)
+        frame = add_leading_dims(frame, self.batch_size)
+        return frame._replace(env_info=env_info, count=tf.TensorSpec((), tf.int64))
 
     def reply_spec(self, policy: Policy) -> ActionReply:
         """Returns the specs of the answer of a policy to a `Frame`, an `ActionReply` of specs of [B, ...]."""

@@ -64,9 +64,10 @@ class SyncOffPolicyDriver(Driver):
         # The thread of the environments, and the caller.
         reserve_threads(2 + count_nested_threads(self._envs))
 
-        def ask(env_index, time_step, state):
+        def ask(env_index, frame):
             # In the place of an actor: no queue, and the weights of the learner itself.
-            return act(learner.policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
+            time_step = frame.time_step._replace(env_id=specs.env_ids(env_index))
+            return act(learner.policy, time_step, frame.state, [(env_index, frame.count)])
 
         self.clocks.environments.append(StageClock())
         self._threads.unroller = self._unroller = EnvUnroller(

@@ -11,9 +11,7 @@ from alf.data_structures import (
     ActionRequest,
     Experience,
     Frame,
-    PolicyState,
     PolicyStep,
-    TimeStep,
 )
 from alf.drivers.queues import NestFIFOQueue, NestFIFOQueues, Semaphore
 
@@ -60,7 +58,7 @@ class TFQueues:
         log_queue_capacity: int,
     ) -> None:
         index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
-        request = ActionRequest(index, frame.time_step, frame.state)
+        request = ActionRequest(index, frame.time_step, frame.state, frame.count)
         self.actor_queues: Any = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
         # An environment waits for its answer before it asks again, so one place is enough.
         self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
@@ -74,22 +72,20 @@ class TFQueues:
         self.env_turn = Semaphore(1, "env_turn")
         self.weights = Semaphore(num_actor_queues, "weights")
 
-    def ask_actor(
-        self, env_index: Array, time_step: TimeStep, state: PolicyState
-    ) -> tuple[PolicyStep, Array]:
+    def ask_actor(self, env_index: Array, frame: Frame) -> tuple[PolicyStep, Array]:
         """Sends a request of an environment to its actor and waits for the answer, in the graph.
 
         Environment i asks actor i % num_actor_queues.
 
         Args:
             env_index: int32 scalar.
-            time_step, state: `TimeStep` and `PolicyState` of [B, ...].
+            frame: `Frame` of [B, ...].
 
         Returns:
             `PolicyStep` of [B, ...], and the version of the weights.
         """
         actor_queue = self.actor_queues[env_index % len(self.actor_queues)]
-        sent = actor_queue.enqueue(ActionRequest(env_index, time_step, state))
+        sent = actor_queue.enqueue(ActionRequest(env_index, frame.time_step, frame.state, frame.count))
         # Without this, the executor might wait for the answer before it sends the request, for ever.
         with tf.control_dependencies([sent]):
             reply = self.action_return_queues[env_index].dequeue()

@@ -36,8 +36,8 @@ class EnvUnroller:
         specs: `EnvSpecs` of the environments.
         policy: `Policy` that chooses the actions.
         unroll_length: int, T, transitions of an unroll.
-        ask: callable (env_index, `TimeStep`, `PolicyState`) -> (`PolicyStep`, version). It is called while
-            the graph is traced, and adds the operations that choose an action.
+        ask: callable (env_index, `Frame`) -> (`PolicyStep`, version). It is called while the graph is traced,
+            and adds the operations that choose an action.
         clocks: list with a `StageClock` for each environment, of the thread that steps it.
         overwrite_policy_output: bool, as in `Driver`.
         env_turn: `Semaphore` with one permit, if only one environment may step at a time; else None.
@@ -152,10 +152,11 @@ class EnvUnroller:
             EnvUnroller._reset, env_index, in_graph=lambda env: env.reset_in_graph()
         )
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
-        return Frame(time_step, zeros_from_spec(self._state_spec, self._specs.batch_size), env_info)
+        state = zeros_from_spec(self._state_spec, self._specs.batch_size)
+        return Frame(time_step, state, env_info, count=tf.constant(0, tf.int64))
 
-    def next_frame(self, env_index, policy_step, is_held=None):
-        """Steps an environment with the action of a `PolicyStep`; returns a `Frame`.
+    def next_frame(self, env_index, policy_step, count, is_held=None):
+        """Steps an environment with the action of its answer number `count`; returns a `Frame`.
 
         Where `is_held`, bool [B], is True, a sub-environment does not step: it returns its FIRST step again.
         """
@@ -176,7 +177,7 @@ class EnvUnroller:
                 action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
         # A FIRST step has no action before it: the one that was sent has only caused the reset.
         time_step = time_step._replace(prev_action=zero_where(time_step.is_first(), action))
-        return Frame(time_step, policy_step.state, env_info)
+        return Frame(time_step, policy_step.state, env_info, count + 1)
 
     def unroll(self, env_index, frame):
         """Asks for an action and steps, T times. It starts at `frame`, the last `Frame` of the unroll before.
@@ -190,12 +191,12 @@ class EnvUnroller:
         answers = _make_arrays(length, self._answer_spec)
 
         def body(t, frame, seen, answers):
-            policy_step, version = self._ask(env_index, frame.time_step, frame.state)
+            policy_step, version = self._ask(env_index, frame)
             answers = _write(answers, t, _answer(policy_step, version))
             # A FIRST step in row 0 or 1 begins the episode of this unroll: in row 1 it follows a LAST step,
             # the end of the unroll before. A FIRST step in a later row waits for the next unroll.
             is_held = frame.time_step.is_first() & (t > 1) if self._sticky else None
-            frame = self.next_frame(env_index, policy_step, is_held)
+            frame = self.next_frame(env_index, policy_step, frame.count, is_held)
             return t + 1, frame, _write(seen, t + 1, _seen(frame)), answers
 
         # One iteration at a time: a step needs the action of the step before.

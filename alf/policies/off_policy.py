@@ -12,6 +12,7 @@ from alf.data_structures import PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.networks.heads import check_network
+from alf.ops import draws
 from alf.policies.action_distributions import (
     CategoricalActions,
     TanhGaussianActions,
@@ -70,7 +71,7 @@ class EpsilonGreedyPolicy(Policy):
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         q, state = self.network.policy(time_step.observation, state)
         # Each of the B environments explores independently.
-        is_random = tf.random.uniform(tf.shape(q)[:1]) < self.epsilon()
+        is_random = draws.uniform(tf.shape(q)[:1]) < self.epsilon()
         # Equal logits, here zeros, draw from all actions with the same probability.
         index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
         return PolicyStep(self._actions.action(index), state)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import PolicyStep
+from alf.ops import draws
 from alf.policies.action_distributions import has_mask, make_action_distribution, split_mask
 from alf.policies.policy import Policy
 from alf.workers.games import ACTION_MASK
@@ -44,7 +45,7 @@ def _draw(spec, num_rows):
     if spec.dtype.is_floating:
         low, high = np.maximum(low, -_LARGEST), np.minimum(high, _LARGEST)
     # In float64, which holds all bounds of int32 exactly.
-    x = tf.random.uniform((num_rows, *spec.shape), dtype=tf.float64)
+    x = draws.uniform((num_rows, *spec.shape), tf.float64)
     if spec.dtype.is_integer:
         # x is below 1, so the largest integer is `high`.
         return tf.cast(low + tf.floor(x * (high - low + 1)), spec.dtype)

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError
+from alf.ops import draws
 from alf.policies.action_distributions.distribution import ActionDistribution, read_bounds, unflatten
 
 # Draws of a Beta distribution keep this distance from 0 and 1, where log p may be infinite.
@@ -137,7 +138,7 @@ class GaussianActions(_BoxActions):
     def sample(self, params):
         # Apart from `draw`, because SAC draws the noise itself, where XLA does not compile
         # (`SacAlgorithm.preprocess`).
-        return self.draw(params, tf.random.normal(tf.shape(params[0])))
+        return self.draw(params, draws.normal(tf.shape(params[0])))
 
     def draw(self, params, noise):
         """Computes `raw` from standard normal `noise`, float32 [..., D]."""
@@ -147,7 +148,7 @@ class GaussianActions(_BoxActions):
     def explore(self, params, noise, is_first):
         if not self._correlation:
             return super().explore(params, noise, is_first)
-        new, r = tf.random.normal(tf.shape(noise)), self._correlation
+        new, r = draws.normal(tf.shape(noise)), self._correlation
         noise = tf.where(is_first[:, tf.newaxis], new, r * noise + math.sqrt(1 - r**2) * new)
         return self.draw(params, noise), noise
 
@@ -223,7 +224,7 @@ class BetaActions(_BoxActions):
 
     def sample(self, params):
         # A Beta draw is x / (x + y) of two Gamma draws.
-        x, y = tf.unstack(tf.random.gamma((), tf.stack(params)))
+        x, y = tf.unstack(draws.gamma(tf.stack(params, axis=1)), axis=1)
         return tf.clip_by_value(x / (x + y), _EDGE, 1 - _EDGE)
 
     def mode(self, params):

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError
-from alf.ops import losses
+from alf.ops import draws, losses
 from alf.policies.action_distributions.distribution import ActionDistribution, read_bounds, unflatten
 
 # More than any network has outputs. A spec without bounds of its own has the bounds of its dtype, and more
@@ -60,7 +60,7 @@ class CategoricalActions(ActionDistribution):
     def sample(self, params):
         # TensorFlow draws only from logits [N, n].
         logits = tf.reshape(params, (-1, params.shape[-1]))
-        index = tf.random.categorical(logits, 1, dtype=self.raw_spec.dtype)
+        index = draws.categorical(logits, self.raw_spec.dtype)
         return tf.reshape(index, tf.shape(params)[:-1])
 
     def mode(self, params):

@@ -1,0 +1,94 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Random numbers for policies, in graphs.
+
+Actors answer environments in an order that differs from run to run. So that an environment gets the same
+numbers in each run, an actor names the owners of the rows that it answers (`owned_by`), and the numbers of an
+owner follow from the seed of `tf.random.set_seed`, the owner and its count, by a counter-based generator
+(Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), whatever else is in the batch. Without
+owners, as in evaluations, numbers come from TensorFlow's own generators.
+"""
+
+import contextlib
+import threading
+
+import numpy as np
+import tensorflow as tf
+
+from alf.core.tf_runtime import global_seed
+
+
+class _Context(threading.local):
+    owners = None  # list of pairs (owner, count), int64 scalar tensors
+    seeds = None  # iterator over random ints, one for each draw
+
+
+_context = _Context()
+
+
+@contextlib.contextmanager
+def owned_by(owners):
+    """Makes the draws of the graph that is traced in this context belong to K owners.
+
+    Args:
+        owners: list of K pairs of integer scalar tensors: the number of the owner, and how often it has drawn
+            before. The first axis of each draw has K equal parts, one for each owner, in this order.
+    """
+    before = vars(_context).copy()
+    _context.owners = [(tf.cast(owner, tf.int64), tf.cast(count, tf.int64)) for owner, count in owners]
+    # A random number for each draw, far from the others, so that (number + owner, count) is a seed that no
+    # other draw has.
+    rng = np.random.default_rng(global_seed())
+    _context.seeds = iter(lambda: int(rng.integers(2**62)), None)
+    try:
+        yield
+    finally:
+        vars(_context).update({"owners": None, "seeds": None, **before})
+
+
+def normal(shape):
+    """Draws standard normal numbers, float32. `shape`: ints."""
+    if _context.owners is None:
+        return tf.random.normal(shape)
+    return _draw(tf.random.stateless_normal, _split_shape(shape))
+
+
+def uniform(shape, dtype=tf.float32):
+    """Draws numbers that are uniform in [0, 1). `shape`: ints."""
+    if _context.owners is None:
+        return tf.random.uniform(shape, dtype=dtype)
+    return _draw(lambda part, seed: tf.random.stateless_uniform(part, seed, dtype=dtype), _split_shape(shape))
+
+
+def gamma(alpha):
+    """Draws from Gamma distributions of scale 1. `alpha`: their shapes, float32 [N, ...]."""
+    if _context.owners is None:
+        return tf.random.gamma((), alpha)
+    return _draw(lambda part, seed: tf.random.stateless_gamma(part.shape, seed, part), _split(alpha))
+
+
+def categorical(logits, dtype):
+    """Draws an index for each row of `logits`, float32 [N, n]; returns [N] of `dtype`."""
+    if _context.owners is None:
+        return tf.random.categorical(logits, 1, dtype=dtype)[:, 0]
+    draw = lambda part, seed: tf.random.stateless_categorical(part, 1, seed, dtype=dtype)  # noqa: E731
+    return _draw(draw, _split(logits))[:, 0]
+
+
+def _split(x):
+    return tf.split(x, len(_context.owners)) if len(_context.owners) > 1 else [x]
+
+
+def _split_shape(shape):
+    num_owners, shape = len(_context.owners), tf.convert_to_tensor(shape)
+    part = tf.concat([shape[:1] // num_owners, shape[1:]], axis=0) if num_owners > 1 else shape
+    return [part] * num_owners
+
+
+def _draw(draw, parts):
+    """Calls `draw` with each owner's part and seed; concatenates the results."""
+    number = next(_context.seeds)
+    drawn = [
+        draw(part, tf.stack([number + owner, count]))
+        for part, (owner, count) in zip(parts, _context.owners, strict=True)
+    ]
+    return tf.concat(drawn, axis=0) if len(drawn) > 1 else drawn[0]
