@@ -77,19 +77,19 @@ class AsyncOffPolicyDriver(Driver):
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
         settings.check(num_envs, self._num_sources, getattr(learner, "replayer", None))
         _check_start_spread(settings.start_spread, monitoring.stall_timeout)
-        if settings.is_lockstep and collectors is not None:
-            _check_all_answer(collectors)
+        if settings.is_ordered and collectors is not None:
+            collectors.check_all_answer(settings.mode)
         num_actors = settings.num_actor_queues if num_envs else 0
         # The loop of an environment or actor occupies a thread of TensorFlow, also while it waits for a
         # queue. All may wait at the same time, and the learner must still find threads.
         num_loops = num_envs + num_actors + settings.prefetch
         reserve_threads(num_loops + SPARE_THREADS + count_nested_threads(self._envs))
-        self._num_unrolls = self._num_sources if settings.is_lockstep else settings.learn_queue_cap
+        self._num_unrolls = self._num_sources if settings.is_ordered else settings.learn_queue_cap
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         self._policy = policy = _make_policy(learner.policy, settings)
         self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
-        # In lockstep no more than the batch that was ordered can wait.
-        self._queue_length = self._num_unrolls * (1 if settings.is_lockstep else settings.max_waiting_batches)
+        # No more than the batch that was ordered can wait.
+        self._queue_length = self._num_unrolls * (1 if settings.is_ordered else settings.max_waiting_batches)
         self._tf_queues = queues = TFQueues(
             specs.frame_spec(policy),
             specs.reply_spec(policy),
@@ -104,6 +104,7 @@ class AsyncOffPolicyDriver(Driver):
         )
         self._dequeue = GraphFunction(self._dequeue_batch)
         self._take_batch: Any = functools.partial(self._dequeue, ())
+        self._order = GraphFunction(self._order_unrolls)
         if num_envs:
             self.clocks.actors += [StageClock() for _ in range(num_actors)]
             self.clocks.environments += [StageClock() for _ in self._envs]
@@ -139,7 +140,7 @@ class AsyncOffPolicyDriver(Driver):
         """
         self._begin()
         # The copy dates from the constructor; since then the learner may have loaded a checkpoint.
-        if self._settings.parameter_update_period is not None:
+        if self._settings.copy_period is not None:
             self._policy.assign(self.learner.policy)
         common = self._threads.coord, self._tf_queues
         threads: list[Any] = [LogThread(*common, self._log)]
@@ -154,6 +155,8 @@ class AsyncOffPolicyDriver(Driver):
             if self._settings.prefetch:
                 threads.append(PrefetchThread(*common, trace(self._load_batch)))
                 self._take_batch = threads[-1].take
+            if self._settings.mode == "overlap":
+                self._order(())  # the first batch; `_collect` orders each next one
         self._threads.start(threads, env_threads)
 
     def _make_sampling_threads(self):
@@ -163,7 +166,7 @@ class AsyncOffPolicyDriver(Driver):
         first_frame = self._unroller.trace(self._unroller.first_frame)
         unroll = self._unroller.trace(self._unroll_and_enqueue, self._specs.frame_spec(self._policy))
         settings = self._settings
-        copies = settings.parameter_update_period is not None
+        copies = settings.copy_period is not None
         served = self._policy, settings.actor_device, self._specs, queues, settings.actor_queue_cap, copies
         serve_actor = trace(functools.partial(serve, *served), index, index)
         common, num_envs = (self._threads.coord, queues), len(self._envs)
@@ -175,7 +178,7 @@ class AsyncOffPolicyDriver(Driver):
                 first_frame,
                 unroll,
                 clock,
-                queues.unroll_orders[i] if settings.is_lockstep else None,
+                queues.unroll_orders[i] if settings.is_ordered else None,
                 settings.start_spread * i / num_envs,
             )
             for i, clock in enumerate(self.clocks.environments)
@@ -190,7 +193,7 @@ class AsyncOffPolicyDriver(Driver):
         # Before the start: the first unrolls need the weights.
         self._publish_weights()
         self._collectors.start(self._unroll_length)
-        orders = self._tf_queues.collector_orders if self._settings.is_lockstep else None
+        orders = self._tf_queues.collector_orders if self._settings.is_ordered else None
         clock = StageClock()
         self.clocks.collectors.append(clock)
         self._collector_thread = CollectorThread(
@@ -211,19 +214,20 @@ class AsyncOffPolicyDriver(Driver):
         return self._set_aside.popleft() if self._set_aside else self._take_batch()
 
     def _dequeue_batch(self, _):
-        queues = self._tf_queues
-        if not self._settings.is_lockstep:
-            experience = queues.learn_queue.dequeue_many(self._num_unrolls)
-        else:
-            # One order for each environment, so there is exactly one unroll of each. The dependency keeps the
-            # executor from waiting for unrolls before they are ordered.
-            ordered = [orders.enqueue(True) for orders in self._orders]
-            with tf.control_dependencies(ordered):
-                experience = queues.learn_queue.dequeue_many(self._num_unrolls)
+        # The dependency keeps the executor from waiting for unrolls before they are ordered.
+        ordered = [self._order_unrolls(())] if self._settings.mode == "lockstep" else []
+        with tf.control_dependencies(ordered):
+            experience = self._tf_queues.learn_queue.dequeue_many(self._num_unrolls)
+        if self._settings.is_ordered:
             # Unrolls arrive in the order in which threads finish; sorted, a batch does not depend on it.
             by_env = tf.argsort(experience.env_id[:, 0, 0])
             experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
         return experience, count_transitions(experience.step_type)
+
+    def _order_unrolls(self, _):
+        """Orders one unroll of each environment, so that a batch has exactly one of each; returns True."""
+        with tf.control_dependencies([orders.enqueue(True) for orders in self._orders]):
+            return tf.constant(True)
 
     def _load_batch(self):
         experience, steps = self._dequeue_batch(())
@@ -233,37 +237,49 @@ class AsyncOffPolicyDriver(Driver):
 
     def _collect(self, observe):
         self._threads.check_runs()
-        publishes, self._publishes_next = self._publishes_next, False
-        # Weights are copied before a batch is taken, so that actors use them while this thread waits.
+        overlaps = self._settings.mode == "overlap"
         with single_threaded():
-            period = self._settings.parameter_update_period
-            if period is not None:
-                # The counter is one of the copied variables, so the copy itself says how old it is. Weights
-                # that were copied from elsewhere count as an update (`Learner.note_copied_weights`).
-                age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
-                if publishes or age >= period:
-                    # A wait that `StallWatch` measures: an actor gives its permit back only after its answer.
-                    with self._waiting(COPY):
-                        self._copy_weights()
-                    self.num_broadcasts += 1
-            if self._collectors is not None:
-                age = int(self.learner.progress.updates) - self._published
-                if publishes or age >= self._collectors.broadcast_interval:
-                    self._publish_weights()
-                    self.clocks.learner.lap(COPY)
+            if not overlaps:
+                # Before a batch is taken, so that actors use the new weights while this thread waits.
+                self._renew_weights()
             total = 0
             for _ in range(self._count_due_batches()):
                 with self._waiting():
                     experience, steps = self.get_training_exps()
+                if overlaps:
+                    # All environments have made their unrolls, so no actor acts while the weights change.
+                    self._renew_weights()
+                    self._order(())
                 observe(experience)
                 total += int(steps)
             return total
+
+    def _renew_weights(self):
+        """Copies the weights to the actors and to the collectors, if their copies are too old."""
+        publishes, self._publishes_next = self._publishes_next, False
+        period = self._settings.copy_period
+        if period is not None:
+            # The counter is one of the copied variables, so the copy itself says how old it is. Weights
+            # that were copied from elsewhere count as an update (`Learner.note_copied_weights`).
+            age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
+            if publishes or age >= period:
+                # A wait that `StallWatch` measures: an actor gives its permit back only after its answer.
+                with self._waiting(COPY):
+                    self._copy_weights()
+                self.num_broadcasts += 1
+        if self._collectors is not None:
+            age = int(self.learner.progress.updates) - self._published
+            if publishes or age >= self._collectors.broadcast_interval:
+                self._publish_weights()
+                self.clocks.learner.lap(COPY)
 
     def _ask_collectors(self, method, *args):
         thread = self._collector_thread
         return [] if thread is None else [thread.ask(functools.partial(thread.ask_collectors, method, *args))]
 
     def _make_room(self, waiting):
+        if self._settings.is_ordered:  # there is always room for the unrolls that were ordered
+            return
         # A thread answers once its unroll is in the learn queue. If that is full, only this thread could make
         # room, and it waits for the answer: so it takes a batch, which the next `collect` gets. But not while
         # all threads that it waits for step an environment: meanwhile batches would gather without end.
@@ -370,7 +386,7 @@ def _make_policy(policy, settings):
     """Returns the policy of the actors: the learner's own object, or a copy of it on `actor_device`."""
     check_device("DriverSettings.actor_device", settings.actor_device)
     with on_device(settings.actor_device):
-        return policy if settings.parameter_update_period is None else policy.copy()
+        return policy if settings.copy_period is None else policy.copy()
 
 
 def _check_start_spread(start_spread, stall_timeout):
@@ -379,13 +395,4 @@ def _check_start_spread(start_spread, stall_timeout):
         raise ConfigError(
             f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
             "because collect may wait for the environment that starts last"
-        )
-
-
-def _check_all_answer(collectors):
-    """Raises ConfigError unless one answer of each collector makes one unroll of each environment."""
-    if collectors.num_unrolls * collectors.num_collectors != collectors.num_envs:
-        raise ConfigError(
-            "DriverSettings.mode is 'lockstep': num_unrolls of the collectors must be their num_envs then, "
-            f"not {collectors.num_unrolls}"
         )

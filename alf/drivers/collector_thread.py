@@ -7,7 +7,7 @@ from typing import Any
 from alf.drivers.env_thread import lap_hand_over, wake
 from alf.drivers.stage_clock import HAND_OVER, RECEIVE
 from alf.drivers.threads import DriverThread
-from alf.errors import InterruptedDriverError
+from alf.errors import ConfigError, InterruptedDriverError
 
 # Queues that close do not wake a thread that waits for Ray, so it must look by itself.
 _RECEIVE_SECONDS = 0.5  # the longest wait for unrolls until the thread looks whether the driver stops
@@ -35,6 +35,14 @@ class Collectors(abc.ABC):
     max_requests_in_flight: int
     weights_dtype: str
     attributes: dict[str, Any]
+
+    def check_all_answer(self, mode):
+        """Raises ConfigError unless one answer of each collector makes one unroll of each environment."""
+        if self.num_unrolls * self.num_collectors != self.num_envs:
+            raise ConfigError(
+                f"DriverSettings.mode is {mode!r}: num_unrolls of the collectors must be their num_envs "
+                f"then, not {self.num_unrolls}"
+            )
 
     @abc.abstractmethod
     def start(self, unroll_length):

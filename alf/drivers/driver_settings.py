@@ -29,6 +29,9 @@ class DriverSettings:
             "lockstep": the environments collect while `collect` waits and stand still while the learner
             trains. A batch holds one unroll of every environment, in their order, as `SyncOffPolicyDriver`
             gives it. `learn_queue_cap` and `max_waiting_batches` have no effect.
+            "overlap": as "lockstep", but the environments collect the next batch while the learner trains on
+            the present one (HTS-RL, arXiv 2012.09849; Cleanba, arXiv 2310.00036). They act with a copy of the
+            weights before that training, so each batch is older by exactly one call of `collect`.
             "poll": like "async", but `collect` never waits: it takes all batches that are ready, perhaps
             none.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
@@ -62,7 +65,7 @@ class DriverSettings:
             policy and an `exp_replayer` "one_time", "mix_in" or "multi_pass".
     """
 
-    mode: Literal["async", "lockstep", "poll"] = "async"
+    mode: Literal["async", "lockstep", "overlap", "poll"] = "async"
     num_actor_queues: PositiveInt = 1
     actor_queue_cap: PositiveInt = 1
     learn_queue_cap: PositiveInt = 1
@@ -76,8 +79,14 @@ class DriverSettings:
     prefetch: bool = False
 
     @property
-    def is_lockstep(self) -> bool:
-        return self.mode == "lockstep"
+    def is_ordered(self) -> bool:
+        """Whether environments make an unroll only when the learner orders one of each."""
+        return self.mode in ("lockstep", "overlap")
+
+    @property
+    def copy_period(self) -> int | None:
+        """Updates after which the actors get a new copy of the weights; None: they read the learner's."""
+        return 1 if self.mode == "overlap" else self.parameter_update_period
 
     def check(self, num_envs: int, num_sources: int, replayer: Any) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
@@ -93,15 +102,15 @@ class DriverSettings:
                 f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actors} * "
                 f"{capacity}: an actor would wait for ever for more environments than it has"
             )
-        # In lockstep an environment that has made its unroll asks for no more actions, and an actor waits
+        # An environment that has made its unroll asks for no more actions, and an actor waits
         # until K environments have asked. So the K that share an actor must be all of its environments.
-        if num_envs and self.is_lockstep and capacity > 1 and capacity * num_actors != num_envs:
+        if num_envs and self.is_ordered and capacity > 1 and capacity * num_actors != num_envs:
             raise ConfigError(
-                "DriverSettings.mode is 'lockstep': actor_queue_cap must be 1 then, or num_envs / "
+                f"DriverSettings.mode is {self.mode!r}: actor_queue_cap must be 1 then, or num_envs / "
                 f"num_actor_queues = {num_envs} / {num_actors}, not {capacity}: an actor would wait for "
                 "environments that have collected"
             )
-        if not self.is_lockstep and self.learn_queue_cap > num_sources:
+        if not self.is_ordered and self.learn_queue_cap > num_sources:
             raise ConfigError(
                 f"learn_queue_cap is {self.learn_queue_cap}, more than num_envs = {num_sources}: the learner "
                 "would wait for several unrolls of the same environment"
@@ -118,7 +127,12 @@ class DriverSettings:
                 "DriverSettings.prefetch is True: exp_replayer must be 'one_time', 'mix_in' or 'multi_pass' "
                 "then, and Experiment.policies None"
             )
-        if self.actor_device is not None and self.parameter_update_period is None:
+        if self.mode == "overlap" and self.parameter_update_period is not None:
+            raise ConfigError(
+                f"DriverSettings.parameter_update_period is {self.parameter_update_period}: in the mode "
+                "'overlap' the actors get new weights before each batch; leave it out"
+            )
+        if self.actor_device is not None and self.copy_period is None:
             raise ConfigError(
                 f"DriverSettings.actor_device is {self.actor_device!r}: the weights must be copied there; "
                 "set parameter_update_period"

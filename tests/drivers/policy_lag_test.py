@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""How far actors and learner may be apart: waiting batches, lockstep, copies of the weights."""
+"""How far actors and learner may be apart: waiting batches, lockstep, overlap, copies of the weights."""
 
 import functools
 import time
@@ -26,13 +26,6 @@ from tests.builders import build_driver
 SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
 
 
-class GreedyPolicy(ActorCriticPolicy):
-    """Takes no random actions."""
-
-    def rollout_step(self, time_step, state):
-        return self.predict_step(time_step, state)
-
-
 class KeepingLearner(Learner):
     """Keeps what it observed."""
 
@@ -49,12 +42,14 @@ def make_specs(env):
     return [to_tensor_spec(spec) for spec in (env.observation_spec(), env.action_spec())]
 
 
-def train(make_driver, iterations=4):
+def train(make_driver, iterations=4, seed=0):
     """Trains on CartPole; returns the experience and the weights."""
+    tf.random.set_seed(seed)
     envs = [load("CartPole-v1", 4, seed=100 * index) for index in range(3)]
     network = functools.partial(ActorCriticNetwork, rnn_ctor=functools.partial(GRU, units=8), seed=1)
-    algorithm = PPOAlgorithm(GreedyPolicy(*make_specs(envs[0]), network_ctor=network))
-    learner = KeepingLearner(algorithm, SGD(), UnrollTraining(num_epochs=2), max_grad_norm=0.5)
+    algorithm = PPOAlgorithm(ActorCriticPolicy(*make_specs(envs[0]), network_ctor=network))
+    training = UnrollTraining(num_epochs=2, num_minibatches=2)
+    learner = KeepingLearner(algorithm, SGD(), training, max_grad_norm=0.5)
     driver = make_driver(envs, learner, unroll_length=7)
     driver.start()
     try:
@@ -76,6 +71,23 @@ def test_lockstep_learns_what_the_synchronous_driver_learns():
         assert x.dtype == y.dtype
         # The graphs differ, and so do the roundings of float32.
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6 * (x.dtype == np.float32))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"mode": "lockstep", "num_actor_queues": 2},
+        {"mode": "overlap", "num_actor_queues": 3},
+        {"mode": "overlap", "actor_queue_cap": 3},
+    ],
+    ids=["lockstep", "overlap", "one batch"],
+)
+def test_a_seed_repeats_bit_for_bit(settings):
+    make = functools.partial(build_driver, AsyncOffPolicyDriver, **settings)
+    ours, same, other = (train(make, iterations=2, seed=seed) for seed in (1, 1, 2))
+    for x, y in zip(tf.nest.flatten(ours), tf.nest.flatten(same), strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert (ours[0][0].action != other[0][0].action).any()
 
 
 LOCKSTEP = dict(learn_queue_cap=2, mode="lockstep")
@@ -134,6 +146,38 @@ def test_lockstep_collects_nothing_while_it_trains(lockstep_run):
     assert lockstep_run.num_steps == expected and not any(lockstep_run.num_waiting)
 
 
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"actor_queue_cap": 2}, {"num_actor_queues": 2}], ids=["one actor", "one batch", "two"]
+)
+def test_overlap_collects_one_batch_while_the_learner_trains(kwargs):
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=3, mode="overlap", **kwargs)
+    driver.start()
+    try:
+        for i in range(1, 9):
+            driver.collect()
+            # Here the learner trains on batch i, and batch i + 1 is collected meanwhile, but not more.
+            deadline = time.monotonic() + 60
+            while driver.queue_sizes()["learn_queue"] < 2:
+                assert time.monotonic() < deadline, "the environments stand still"
+                time.sleep(0.001)
+            assert driver.call_envs("observation_spec") and len(learner.observed) == i
+            assert [env.num_steps for env in envs] == [3 * (i + 1)] * 2
+            learner.progress.updates.assign_add(1)
+    finally:
+        driver.stop()
+    for updates, experience in enumerate(learner.observed):
+        # Batch i was ordered before the learner trained on batch i - 1.
+        assert set(experience.policy_version.ravel()) == {max(0, updates - 1)}
+        assert set(experience.info["version"].ravel()) == {max(0, updates - 1)}
+        np.testing.assert_array_equal(experience.env_id[:, 0, 0], [0, 2])
+        step = experience.observation[:, :-1, :, 2]
+        np.testing.assert_array_equal(experience.info["state"][:, :-1], step)
+    steps = np.concatenate([x.observation[:, :-1, :, 1] for x in learner.observed], axis=1)
+    np.testing.assert_array_equal(steps, np.arange(24)[np.newaxis, :, np.newaxis] + np.zeros((2, 1, 2)))
+
+
 def test_so_many_batches_wait_for_the_learner():
     envs = make_counting_envs(2, cls=FakeEnvironment)
     kwargs = dict(unroll_length=3, learn_queue_cap=2, max_waiting_batches=3)
@@ -157,6 +201,13 @@ def test_so_many_batches_wait_for_the_learner():
 @pytest.mark.parametrize(
     "kwargs, message",
     [
+        (dict(mode="overlap", learn_queue_cap=9, max_waiting_batches=3), None),
+        (dict(mode="overlap", actor_queue_cap=3), "mode is 'overlap': actor_queue_cap must be 1 then"),
+        (
+            dict(mode="overlap", parameter_update_period=1),
+            "parameter_update_period is 1: in the mode 'overlap'",
+        ),
+        (dict(mode="overlap", actor_device="CPU:0"), None),
         (dict(learn_queue_cap=9, max_waiting_batches=3), None),  # without effect
         (dict(actor_queue_cap=3), "actor_queue_cap must be 1 then, or num_envs / num_actor_queues = 4 / 1"),
         (dict(num_actor_queues=3), None),

@@ -630,6 +630,7 @@ KINDS_OF_DRIVERS = [
     (AsyncOffPolicyDriver, {}),
     (AsyncOffPolicyDriver, COPIES_IN_LOCKSTEP),
     (AsyncOffPolicyDriver, {"prefetch": True}),
+    (AsyncOffPolicyDriver, {"mode": "overlap"}),
     (SyncOffPolicyDriver, {}),
 ]
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import BoundedArraySpec, load
+from alf.ops import draws
 from alf.testing.fakes import (
     FrozenPolicy,
     RecordingLearner,
@@ -130,3 +131,37 @@ def test_other_environments_collect_something_else(synchronous):
     observations = [in_a_row(unrolls).observation for unrolls in collected[:2]]
     with pytest.raises(AssertionError):
         assert_equal_nests(*observations)
+
+
+def roll(policy_step):
+    """Draws the actions: numbers of all kinds."""
+    rows = policy_step.action.shape[0]
+    drawn = draws.uniform((rows,)) < 0.3
+    drawn ^= draws.normal((rows,)) < 0.5
+    drawn ^= tf.cast(draws.categorical(tf.zeros((rows, 2)), tf.int32), tf.bool)
+    drawn ^= draws.gamma(tf.ones((rows,))) < 0.7
+    return policy_step._replace(action=tf.cast(drawn, policy_step.action.dtype))
+
+
+def roll_in(driver_class, setting, seed):
+    num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
+    tf.random.set_seed(seed)
+    envs = [make_counting(i) for i in range(num_envs)]
+    learner = RecordingLearner(FrozenPolicy(envs[0], change=roll))
+    settings = dict(num_actor_queues=num_actor_queues, actor_queue_cap=actor_queue_cap)
+    settings |= dict(learn_queue_cap=learn_queue_cap, unroll_length=unroll_length)
+    driver = build_driver(driver_class, envs, learner, **settings)
+    return [in_a_row(unrolls).action for unrolls in collect(driver, driver.collect, num_envs, learner)]
+
+
+@pytest.mark.parametrize("setting", [FEW, PAIRS])
+def test_random_numbers_belong_to_environments(setting):
+    """Whichever actor answers, and whatever else is in its batch."""
+    expected = roll_in(SyncOffPolicyDriver, setting, seed=3)
+    assert_equal_nests(roll_in(AsyncOffPolicyDriver, setting, seed=3), expected)
+    with pytest.raises(AssertionError):
+        assert_equal_nests(roll_in(AsyncOffPolicyDriver, setting, seed=4), expected)
+    # Neither do environments share numbers, nor do rows or steps.
+    columns = np.concatenate(expected, axis=1).T
+    assert len({tuple(column) for column in columns}) == len(columns)
+    assert 0.2 < columns.mean() < 0.8 and (columns[:, 1:] != columns[:, :-1]).any(axis=1).all()
