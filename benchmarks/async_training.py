@@ -17,9 +17,9 @@ _MAX_SECONDS = flags.DEFINE_integer("max_seconds", 600, "Gives up a run after th
 _TARGET = flags.DEFINE_float("target_return", None, "In place of the gin files' own.")
 
 _GIN_FILES = ("examples/appo_cartpole.gin", "examples/appo_halfcheetah.gin")
-_ASYNC = ("Experiment.driver_ctor = @AsyncOffPolicyDriver",)
+_ASYNC = ("Experiment.driver = @AsyncOffPolicyDriver",)
 DRIVERS = {
-    "sync": ("Experiment.driver_ctor = @SyncOffPolicyDriver",),
+    "sync": ("Experiment.driver = @SyncOffPolicyDriver",),
     "async, collects while it waits": (*_ASYNC, "DriverSettings.mode = 'lockstep'"),
     "async": _ASYNC,
     "async, 4 batches may wait": (*_ASYNC, "DriverSettings.max_waiting_batches = 4"),

@@ -35,7 +35,7 @@ _LOG = flags.DEFINE_string("log", None, "File for the log of the run; without it
 _END_SECONDS = 60.0  # for a run to end after a signal
 _CONFIG = """
 import benchmarks.slow_steps
-Experiment.env_ctor = @SlowSteps
+Experiment.env = @SlowSteps
 SlowSteps.ms = {step_ms}
 Experiment.num_envs = 0
 Experiment.num_collectors = {collectors}

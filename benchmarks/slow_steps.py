@@ -10,7 +10,7 @@ from alf.environments import EnvironmentWrapper, load
 
 @gin.configurable(module="benchmarks")
 class SlowSteps(EnvironmentWrapper):
-    """The batched environment that `load` makes, whose steps take longer. For `Experiment.env_ctor`.
+    """The batched environment that `load` makes, whose steps take longer. For `Experiment.env`.
 
     Args:
         seed: as in `load`.

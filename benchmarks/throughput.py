@@ -134,7 +134,7 @@ def _cpu_per_step(call, steps, seconds):
 
 def _env_alone(workload, experience):
     """Steps an environment with actions that a policy took."""
-    env = (workload.env_alone_ctor or workload.env_ctor)(workload.batch_size, 0)
+    env = (workload.env_alone or workload.env)(workload.batch_size, 0)
     env.reset()
     actions = [
         tf.nest.map_structure(lambda x, t=t: x[0, t].numpy(), experience.action)

@@ -25,21 +25,21 @@ class Workload:
     """An environment, an agent and the settings of learner and driver.
 
     Attributes:
-        env_ctor: callable (batch_size, seed) -> batched environment.
+        env: callable (batch_size, seed) -> batched environment.
         agent: `Agent`.
         num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
             one_env_at_a_time: as in `DriverSettings` and `Driver`.
-        num_splits: above 1, `env_ctor` makes so many environments that share worker processes, each of
+        num_splits: above 1, `env` makes so many environments that share worker processes, each of
             `batch_size` rows, and `num_envs` counts them all. It has the argument `num_splits` then.
-        num_workers: worker processes that `env_ctor` starts; None for its default.
-        env_alone_ctor: like `env_ctor`, which is the default, for the cost of the environment alone: in this
+        num_workers: worker processes that `env` starts; None for its default.
+        env_alone: like `env`, which is the default, for the cost of the environment alone: in this
             process.
         data_transformers: as in `Experiment`.
         exp_replayer: as in `Experiment`.
         replay_ratio, initial_collect_steps, mini_batch_size, mini_batch_length: as in `ReplayTraining`.
     """
 
-    env_ctor: Callable
+    env: Callable
     agent: "Agent"
     num_envs: int
     batch_size: int
@@ -50,7 +50,7 @@ class Workload:
     one_env_at_a_time: bool = False
     num_splits: int = 1
     num_workers: int | None = None
-    env_alone_ctor: Callable | None = None
+    env_alone: Callable | None = None
     data_transformers: tuple = ()
     exp_replayer: str = "one_time"
     replay_ratio: float | None = None
@@ -61,17 +61,15 @@ class Workload:
     def make_envs(self):
         settings = {} if self.num_workers is None else {"num_workers": self.num_workers}
         if self.num_splits == 1:
-            return [self.env_ctor(self.batch_size, seed, **settings) for seed in range(self.num_envs)]
+            return [self.env(self.batch_size, seed, **settings) for seed in range(self.num_envs)]
         settings["num_splits"] = self.num_splits
         rows, seeds = self.batch_size * self.num_splits, range(self.num_envs // self.num_splits)
-        return [env for seed in seeds for env in self.env_ctor(rows, seed, **settings)]
+        return [env for seed in seeds for env in self.env(rows, seed, **settings)]
 
     def make_learner(self, envs):
         specs = EnvSpecs(envs)
         transformer = Pipeline(specs.observation, specs.reward, self.data_transformers)
-        policy = self.agent.policy_ctor(
-            transformer.observation_spec, specs.action, data_transformer=transformer
-        )
+        policy = self.agent.policy(transformer.observation_spec, specs.action, data_transformer=transformer)
         replayer = make_replayer(
             self.exp_replayer,
             specs.unroll_spec(policy, self.unroll_length),
@@ -88,7 +86,7 @@ class Workload:
                 self.initial_collect_steps,
                 self.replay_ratio,
             )
-        return self.agent.learner_ctor(self.agent.algorithm(policy), training=training)
+        return self.agent.learner(self.agent.algorithm(policy), training=training)
 
     def driver_settings(self):
         """Makes the settings of the asynchronous driver."""
@@ -99,9 +97,9 @@ class Workload:
 class Agent:
     """What acts and how it learns: constructors as in `Experiment`."""
 
-    policy_ctor: Callable
+    policy: Callable
     algorithm: Callable
-    learner_ctor: Callable
+    learner: Callable
 
 
 def _cartpole(batch_size, seed):
@@ -134,16 +132,16 @@ def _adam(learning_rate=3e-4):
 
 def _impala(**network):
     # Shared, as where speed matters, and as in the loops that ALF was compared with.
-    network_ctor = functools.partial(ActorCriticNetwork, share_layers=True, **network)
+    make_network = functools.partial(ActorCriticNetwork, share_layers=True, **network)
     return Agent(
-        functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
+        functools.partial(ActorCriticPolicy, network=make_network),
         ImpalaAlgorithm,
         lambda algorithm, training: Learner(algorithm, _adam(), training, max_grad_norm=40.0),
     )
 
 
 def _nature(compute_dtype):
-    return _impala(fc_layer_params=(), encoder_ctor=NatureEncoder, compute_dtype=compute_dtype)
+    return _impala(fc_layer_params=(), encoder=NatureEncoder, compute_dtype=compute_dtype)
 
 
 def _sac():
@@ -155,9 +153,9 @@ def _sac():
 
 
 def _dqn():
-    network_ctor = functools.partial(QValueNetwork, fc_layer_params=())
+    make_network = functools.partial(QValueNetwork, fc_layer_params=())
     return Agent(
-        functools.partial(EpsilonGreedyPolicy, network_ctor=network_ctor),
+        functools.partial(EpsilonGreedyPolicy, network=make_network),
         functools.partial(DqnAlgorithm, n_step=3),
         lambda algorithm, training: Learner(algorithm, _adam(1e-4), training, max_grad_norm=10.0),
     )
@@ -178,7 +176,7 @@ WORKLOADS = {
         num_envs=2,
         batch_size=1024,
         unroll_length=16,
-        env_alone_ctor=functools.partial(_cartpole_python, num_workers=0),
+        env_alone=functools.partial(_cartpole_python, num_workers=0),
     ),
     "pong": Workload(_pong, _nature("float32"), num_envs=2, batch_size=32, unroll_length=16),
     "pong_bfloat16": Workload(
@@ -194,7 +192,7 @@ WORKLOADS = {
         num_envs=2,
         batch_size=256,
         unroll_length=32,
-        env_alone_ctor=functools.partial(_halfcheetah, num_workers=0),
+        env_alone=functools.partial(_halfcheetah, num_workers=0),
     ),
     "sac_halfcheetah": Workload(
         _halfcheetah,
@@ -202,7 +200,7 @@ WORKLOADS = {
         num_envs=2,
         batch_size=8,
         unroll_length=8,
-        env_alone_ctor=functools.partial(_halfcheetah, num_workers=0),
+        env_alone=functools.partial(_halfcheetah, num_workers=0),
         exp_replayer="uniform",
         replay_ratio=0.25,
     ),

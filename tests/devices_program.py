@@ -48,7 +48,7 @@ def make_learner(algorithm, training, **settings):
     return Learner(algorithm, tf.keras.optimizers.legacy.Adam(), training, **settings)
 
 
-def train(kind, driver_ctor, device=None, learner_device=None):
+def train(kind, driver_class, device=None, learner_device=None):
     """Trains for a few iterations; returns what was where.
 
     `device` is that of all that `Experiment` makes, `learner_device` its setting.
@@ -58,8 +58,8 @@ def train(kind, driver_ctor, device=None, learner_device=None):
             **parts(kind),
             unroll_length=8,
             seed=0,
-            driver_ctor=driver_ctor,
-            learner_ctor=make_learner,
+            driver=driver_class,
+            learner=make_learner,
             learner_device=learner_device,
         ).make_driver()
     policy = getattr(driver, "_policy", driver.learner.policy)
@@ -137,8 +137,8 @@ def main():
         "settings": dict(learner_device="CPU:1"),
         "prefetch": dict(learner_device="CPU:1"),
     }
-    for kind, driver_ctor in RUNS[which]:
-        print(json.dumps(train(kind, driver_ctor, **devices[which])), flush=True)
+    for kind, driver_class in RUNS[which]:
+        print(json.dumps(train(kind, driver_class, **devices[which])), flush=True)
 
 
 if __name__ == "__main__":

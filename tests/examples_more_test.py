@@ -20,7 +20,7 @@ def test_example_works_with_the_synchronous_driver(name, tmp_path, monkeypatch, 
     monkeypatch.setattr(sys, "path", list(sys.path))
     path = ALL[name]
     changes = [change for word, shorter in SHORTER.items() if word in path.read_text() for change in shorter]
-    driver = "Experiment.driver_ctor = @SyncOffPolicyDriver"
+    driver = "Experiment.driver = @SyncOffPolicyDriver"
     trainer = build(path, tmp_path, [*changes, driver, "StopCriteria.num_iterations = 1"])
     assert "nothing reads" not in caplog.text
     assert trainer.train() == (True, "num_iterations=1 reached")

@@ -31,7 +31,7 @@ BEST_VALUE = 1 / (1 - DISCOUNT)
 SMALL = {"fc_layer_params": (32,), "seed": 0}
 
 
-def learn(make_learner, iterations, continuous=False, driver_ctor=AsyncOffPolicyDriver, batch_size=32):
+def learn(make_learner, iterations, continuous=False, driver_class=AsyncOffPolicyDriver, batch_size=32):
     """Trains in two environments; returns the learner and the average reward of a step while it learned last.
 
     `make_learner`: callable (`EnvSpecs`) -> `Learner`.
@@ -42,7 +42,7 @@ def learn(make_learner, iterations, continuous=False, driver_ctor=AsyncOffPolicy
         for i in range(2)
     ]
     learner = make_learner(EnvSpecs(envs))
-    driver = build_driver(driver_ctor, envs, learner, unroll_length=8)
+    driver = build_driver(driver_class, envs, learner, unroll_length=8)
     try:
         driver.start()
         for _ in range(iterations):
@@ -129,13 +129,13 @@ def test_ppo_learns():
 
 def test_dqn_learns():
     def make_learner(specs):
-        network_ctor = functools.partial(QValueNetwork, **SMALL)
-        policy = EpsilonGreedyPolicy(specs.observation, specs.action, network_ctor, epsilon=0.1)
+        network = functools.partial(QValueNetwork, **SMALL)
+        policy = EpsilonGreedyPolicy(specs.observation, specs.action, network, epsilon=0.1)
         algorithm = DqnAlgorithm(policy, discount=DISCOUNT, tau=0.1, target_update_period=1)
         optimizer = tf.keras.optimizers.legacy.Adam(1e-2)
         return Learner(algorithm, optimizer, make_replay_training(specs, policy), max_grad_norm=10.0)
 
-    learner, reward = learn(make_learner, 6, driver_ctor=SyncOffPolicyDriver, batch_size=16)
+    learner, reward = learn(make_learner, 6, driver_class=SyncOffPolicyDriver, batch_size=16)
     assert reward > 0.85, "of 1, with a fifteenth of all actions wrong; at random 1/3"
     # Each other action is worth 1 less than the best one.
     q, _ = learner.policy.network(tf.eye(3))
@@ -147,15 +147,15 @@ def test_sac_learns():
     target_entropy = 0.5
 
     def make_learner(specs):
-        network_ctor = functools.partial(PolicyNetwork, **SMALL)
-        policy = SacPolicy(specs.observation, specs.action, network_ctor)
-        critic_ctor = functools.partial(CriticsNetwork, **SMALL)
+        network = functools.partial(PolicyNetwork, **SMALL)
+        policy = SacPolicy(specs.observation, specs.action, network)
+        critic = functools.partial(CriticsNetwork, **SMALL)
         settings = dict(tau=0.1, initial_alpha=0.1, target_entropy=target_entropy)
-        algorithm = SacAlgorithm(policy, critic_ctor, discount=DISCOUNT, **settings)
+        algorithm = SacAlgorithm(policy, critic, discount=DISCOUNT, **settings)
         optimizer = tf.keras.optimizers.legacy.Adam(1e-2)
         return Learner(algorithm, optimizer, make_replay_training(specs, policy))
 
-    learner, reward = learn(make_learner, 10, driver_ctor=SyncOffPolicyDriver, batch_size=16)
+    learner, reward = learn(make_learner, 10, driver_class=SyncOffPolicyDriver, batch_size=16)
     check_matches(learner.policy, False)
     # Of two actions that are worth 1 less than the best one, which has this share:
     share = tf.nn.softmax(learner.policy.network(tf.eye(3))[0]).numpy().max(axis=1)

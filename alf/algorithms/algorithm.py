@@ -36,7 +36,7 @@ class Algorithm(tf.Module, abc.ABC):
             [T+1, B, R]. Otherwise they get the sum of the R components, weighted with `reward_weights`.
         policy_type: class attribute, the class of the policies that the algorithm can train.
         needs_own_actions: class attribute. True if the policy itself must have chosen the actions, for
-            example for importance ratios. `Experiment.behavior_ctor` is then refused.
+            example for importance ratios. `Experiment.behavior` is then refused.
     """
 
     uses_env_info = False
@@ -47,7 +47,7 @@ class Algorithm(tf.Module, abc.ABC):
     def __init__(self, policy: Policy, name: str = "algorithm") -> None:
         if not isinstance(policy, self.policy_type):
             needed, gin_name = self.policy_type.__name__, find_gin_name(self.policy_type)
-            hint = f": write @{gin_name} in Experiment.policy_ctor" if gin_name else ""
+            hint = f": write @{gin_name} in Experiment.policy" if gin_name else ""
             raise ConfigError(
                 f"{type(self).__name__} needs the policy {needed}, not {type(policy).__name__}{hint}"
             )

@@ -54,7 +54,7 @@ class SacAlgorithm(Algorithm):
 
     Args:
         policy: `SacPolicy`.
-        critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like `CriticsNetwork`.
+        critic: callable (observation_spec, action_size, num_outputs) -> network like `CriticsNetwork`.
             None takes the policy's recurrent critics if there are any, else `CriticsNetwork`.
         discount: number or schedule in [0, 1], gamma.
         n_step: int, n, the number of rewards in a target before it bootstraps; fewer if an episode ends.
@@ -75,7 +75,7 @@ class SacAlgorithm(Algorithm):
     def __init__(
         self,
         policy: SacPolicy,
-        critic_ctor: Callable[..., CriticsNetwork] | None = None,
+        critic: Callable[..., CriticsNetwork] | None = None,
         discount: ScheduledFraction = 0.99,
         n_step: PositiveInt = 1,
         initial_alpha: PositiveFloat = 1.0,
@@ -88,7 +88,7 @@ class SacAlgorithm(Algorithm):
         super().__init__(policy, name="sac")
         is_recurrent = bool(tf.nest.flatten(policy.state_spec))
         self._n_step = NStep("SacAlgorithm", discount, n_step, burn_in, is_recurrent)
-        self._critic = _make_critic(policy, critic_ctor)
+        self._critic = _make_critic(policy, critic)
         self._target_critic = copy.deepcopy(self._critic)
         self._update_target = TargetUpdater(self._critic, self._target_critic, tau, target_update_period)
         # The logarithm, so that alpha stays positive and moves by factors.
@@ -220,19 +220,19 @@ def pass_gradient_to_input_only(function, x):
     return tf.stop_gradient(y) + tf.reduce_sum(slope * (x - constant_x), axis=-1, keepdims=True)
 
 
-def _make_critic(policy, critic_ctor):
+def _make_critic(policy, make):
     """Returns the recurrent critics of the policy, or makes critics without a recurrent layer."""
     if policy.recurrent_critic is not None:
-        if critic_ctor is not None:
+        if make is not None:
             raise ConfigError(
-                "SacAlgorithm.critic_ctor is set, but SacPolicy.recurrent_critic_ctor is set, too: set one"
+                "SacAlgorithm.critic is set, but SacPolicy.recurrent_critic is set, too: set one"
             )
         return policy.recurrent_critic
-    critic = (critic_ctor or CriticsNetwork)(policy.observation_spec, *policy.critic_sizes)
-    check_network("SacAlgorithm.critic_ctor", critic, like=CriticsNetwork)
+    critic = (make or CriticsNetwork)(policy.observation_spec, *policy.critic_sizes)
+    check_network("SacAlgorithm.critic", critic, like=CriticsNetwork)
     if critic.state_spec != ():
         raise ConfigError(
-            "SacAlgorithm.critic_ctor makes recurrent critics, whose state the policy must compute: set "
-            "SacPolicy.recurrent_critic_ctor instead"
+            "SacAlgorithm.critic makes recurrent critics, whose state the policy must compute: set "
+            "SacPolicy.recurrent_critic instead"
         )
     return critic

@@ -34,7 +34,7 @@ def open_run(batch_size, render_mode=None):
     """Context that gives the `Agent` of the flags, a batched environment and the checkpoint's path.
 
     Args:
-        batch_size, render_mode: arguments of the environment, if `Experiment.env_ctor` has them.
+        batch_size, render_mode: arguments of the environment, if `Experiment.env` has them.
 
     Raises:
         ConfigError: if a flag is wrong.

@@ -59,10 +59,10 @@ def _read_settings():
     """Returns the name of the environment, and gin's other bindings of `load` as settings of `check_env`."""
     from alf.environments import load
 
-    ctor = gin.get_bindings("Experiment").get("env_ctor", load)
-    if ctor is not load and _NAME.value is None:
+    make_env = gin.get_bindings("Experiment").get("env", load)
+    if make_env is not load and _NAME.value is None:
         raise ConfigError(
-            "Experiment.env_ctor is not alf.environments.load: alf-check-env checks single environments, "
+            "Experiment.env is not alf.environments.load: alf-check-env checks single environments, "
             "alf.testing.EnvironmentContract tests batched ones"
         )
     given = {} if _NAME.value is None else {"name": _NAME.value}

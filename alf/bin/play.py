@@ -40,7 +40,7 @@ def run():
 
         if env.batch_size != max(1, len(get_agents(env))):
             raise ConfigError(
-                f"Experiment.env_ctor makes {env.batch_size} environments: to play in one it needs the "
+                f"Experiment.env makes {env.batch_size} environments: to play in one it needs the "
                 "argument batch_size"
             )
         print(path, flush=True)

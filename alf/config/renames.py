@@ -26,7 +26,7 @@ _MOVED = (
     (
         "Monitoring",
         _DRIVERS,
-        ("observers", "metrics", "statistics_ctor", "stop_timeout", "stall_timeout", "on_stall"),
+        ("observers", "metrics", "stop_timeout", "stall_timeout", "on_stall"),
     ),
     (
         "WorkerSettings",
@@ -41,10 +41,30 @@ _MOVED = (
         + ("max_restarts", "restart_period", "timeout", "start_timeout"),
     ),
 )
-_TRAINER_PARTS = ("stop_criteria", "checkpoints", "summaries", "evaluator")
+# Settings whose names ended in "_ctor", by their classes.
+_CONSTRUCTORS = {
+    "Experiment": "env policy algorithm learner driver behavior collectors strategy",
+    "Trainer": "stop_criteria checkpoints summaries evaluator",
+    "Evaluator": "env cluster",
+    "ActorCriticPolicy": "network",
+    "EpsilonGreedyPolicy": "network",
+    "SacPolicy": "network recurrent_critic",
+    "SacAlgorithm": "critic",
+    **dict.fromkeys(
+        ("ActorCriticNetwork", "PolicyNetwork", "QValueNetwork", "CriticsNetwork"), "encoder rnn"
+    ),
+    "ObservationEncoder": "image_encoder",
+    "KerasEncoder": "model",
+    **dict.fromkeys(("Population", "PolicyPopulation"), "mutation replacement"),
+    "League": "elo",
+}
 _RENAMED = {
-    "Experiment.algorithm_ctor": "Experiment.algorithm",
-    **{f"Trainer.{name}_ctor": f"Trainer.{name}" for name in _TRAINER_PARTS},
+    f"{owner}.{name}_ctor": f"{owner}.{name}"
+    for owner, names in _CONSTRUCTORS.items()
+    for name in names.split()
+} | {
+    "ActorCriticPolicy.action_ctor": "ActorCriticPolicy.action_distribution",
+    **{f"{owner}.statistics_ctor": "Monitoring.statistics" for owner in ("Monitoring", *_DRIVERS)},
     "Trainer.checkpoint_interval": "Checkpoints.interval",
     "Trainer.max_to_keep": "Checkpoints.max_to_keep",
     "Trainer.checkpoint_replay_buffer": "Checkpoints.replay_buffer",

@@ -22,7 +22,7 @@ class Collector:
         policy: `Policy` for these environments; the learner's weights replace the values of its variables.
         first_env_id: int, `Experience.env_id` of the first sub-environment. Collectors have different ones,
             so that no two sub-environments have the same id.
-        driver_ctor: callable (envs, learner, unroll_length=, settings=) -> `AsyncOffPolicyDriver`.
+        driver: callable (envs, learner, unroll_length=, settings=) -> `AsyncOffPolicyDriver`.
         unroll_length: T, transitions of an unroll.
         num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one
             unroll, and they stand still between two calls. If N is less, the environments go on between
@@ -34,7 +34,7 @@ class Collector:
         envs,
         policy,
         first_env_id=0,
-        driver_ctor=AsyncOffPolicyDriver,
+        driver=AsyncOffPolicyDriver,
         unroll_length=8,
         num_unrolls=1,
     ):
@@ -52,7 +52,7 @@ class Collector:
             parameter_update_period=1,
         )
         learner = NoLearner(policy, any(getattr(env, "info_keys", ()) for env in envs))
-        self._driver = driver_ctor(envs, learner, unroll_length=unroll_length, settings=settings)
+        self._driver = driver(envs, learner, unroll_length=unroll_length, settings=settings)
         self._is_started = False
 
     def collect(self, weights=None):

@@ -92,7 +92,7 @@ class Driver(abc.ABC):
         if overwrite_policy_output and learner.needs_own_actions:
             raise ConfigError(
                 "the learner's algorithm, such as IMPALA and PPO, learns only from the actions of its own "
-                "policy: Experiment.behavior_ctor must be None, and overwrite_policy_output False"
+                "policy: Experiment.behavior must be None, and overwrite_policy_output False"
             )
         monitoring = monitoring or Monitoring()
         self._collections = Credit(rate)
@@ -102,7 +102,7 @@ class Driver(abc.ABC):
         specs: Any = EnvSpecs(self._envs) if self._envs else getattr(collectors, "specs", None)
         self._specs = specs
         counts = EnvironmentSteps(), NumberOfEpisodes()
-        statistics = monitoring.statistics_ctor(**_describe_rows(specs, self._num_sources))
+        statistics = monitoring.statistics(**_describe_rows(specs, self._num_sources))
         num_rows = self._num_sources * specs.batch_size if specs else 0
         metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *metrics]

@@ -151,7 +151,7 @@ class Monitoring:
             `add_batch` of a replay buffer of TF-Agents becomes a `TrajectoryObserver`.
         metrics: tuple or list of additional `alf.drivers.metrics.Metric`s, or metrics of TF-Agents, which
             become `TFAgentsMetric`s.
-        statistics_ctor: callable (reward_shape=, info_keys=, agents=, policies=, num_envs=, batch_size=) ->
+        statistics: callable (reward_shape=, info_keys=, agents=, policies=, num_envs=, batch_size=) ->
             `EpisodeStatistics`, whose metrics the driver shows.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for
@@ -163,7 +163,7 @@ class Monitoring:
 
     observers: Sequence[Callable[[LogRecord], Any]] = ()
     metrics: Sequence[Any] = ()
-    statistics_ctor: Callable[..., Any] = EpisodeStatistics
+    statistics: Callable[..., Any] = EpisodeStatistics
     stop_timeout: Timeout = 5.0
     stall_timeout: Timeout | None = 300.0
     on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error"

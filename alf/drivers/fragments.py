@@ -26,7 +26,7 @@ def rollout(
     policy: Any,
     n_steps: PositiveInt,
     settings: DriverSettings | None = None,
-    driver_ctor: Callable[..., Driver] = SyncOffPolicyDriver,
+    driver: Callable[..., Driver] = SyncOffPolicyDriver,
     close_envs: bool = True,
 ) -> Iterator[Experience]:
     """Lets a policy act in environments for ever; yields fragments of `n_steps` transitions.
@@ -40,7 +40,7 @@ def rollout(
         policy: `Policy` or `Agent`; it explores as in training (`Policy.rollout`).
         n_steps: T.
         settings: `DriverSettings`, such as `DriverSettings(sticky=True)`; None takes the defaults.
-        driver_ctor: callable (envs, learner, unroll_length=, settings=) -> `Driver`. With
+        driver: callable (envs, learner, unroll_length=, settings=) -> `Driver`. With
             `AsyncOffPolicyDriver` all environments step at the same time. In its mode "lockstep" a fragment
             has an unroll of each environment; in the mode "async" it has the first `learn_queue_cap` unrolls
             that are ready, and the environments go on meanwhile, with the weights of then.
@@ -60,8 +60,7 @@ def rollout(
     learner: Any = NoLearner(getattr(policy, "policy", policy), has_info)
     if not close_envs:
         envs = [_KeptOpen(env) for env in to_batched_envs(envs)]
-    driver = driver_ctor(envs, learner, unroll_length=n_steps, settings=settings)
-    return _generate(driver)
+    return _generate(driver(envs, learner, unroll_length=n_steps, settings=settings))
 
 
 def _generate(driver):

@@ -36,7 +36,7 @@ class BehaviorEnvironment(EnvironmentWrapper):
         if not callable(behavior):
             raise ConfigError(
                 f"the behavior is {behavior!r}: it must be callable with a time step and a state; "
-                "Experiment.behavior_ctor makes it"
+                "Experiment.behavior makes it"
             )
         self._behavior = behavior
         self._state = self._action = None

@@ -140,10 +140,10 @@ def _check_arguments_of_make(kwargs, constructor=None):
         raise ConfigError(f"load.{name} is {kwargs[name]!r}: load has no such setting{hint}")
 
 
-def split_in_groups(env_ctor, num_groups, num_envs):
+def split_in_groups(env, num_groups, num_envs):
     """Splits all environments of a run, `Experiment.num_envs`, into groups.
 
-    Returns the number of groups, and the arguments of `env_ctor` that say how large each is.
+    Returns the number of groups, and the arguments of `env` that say how large each is.
     """
     if num_envs is None:
         return num_groups, {}
@@ -152,12 +152,12 @@ def split_in_groups(env_ctor, num_groups, num_envs):
         return 0, {}
     size, rest = divmod(num_envs, num_groups)
     what = f"Experiment.num_envs is {num_envs}"
-    if not takes_argument(env_ctor, "batch_size"):
-        raise ConfigError(f"{what}: Experiment.env_ctor has no argument `batch_size`; set num_groups")
+    if not takes_argument(env, "batch_size"):
+        raise ConfigError(f"{what}: Experiment.env has no argument `batch_size`; set num_groups")
     if rest:
         raise ConfigError(f"{what}: it must be a multiple of Experiment.num_groups = {num_groups}")
     bound = list_bindings().get(("", "alf.environments.load"), {}).get("batch_size", size)
-    if bound != size and env_ctor is load:
+    if bound != size and env is load:
         raise ConfigError(
             f"{what}, but num_groups = {num_groups} of load.batch_size = {bound} are {num_groups * bound}: "
             "set one of the two; num_envs counts all environments"

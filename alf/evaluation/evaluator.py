@@ -54,7 +54,7 @@ class Evaluator:
         interval_seconds: seconds between the beginnings of two evaluations, or None. One of the intervals
             must be set; with both, the first to be over counts.
         num_episodes: int, N, the episodes of each evaluation.
-        batch_size: int, at most N, how many sub-environments step together; ignored if `env_ctor` has no
+        batch_size: int, at most N, how many sub-environments step together; ignored if `env` has no
             argument `batch_size`.
         deterministic: bool, whether the policy acts as well as it can, or explores like in training.
         seed: int, with which each evaluation seeds the environments; None takes other seeds each time.
@@ -65,10 +65,10 @@ class Evaluator:
         num_workers: int, at most `batch_size`, how many processes of the places "process" and "cluster" share
             the sub-environments. The episodes are the same for any number of them, if each sub-environment
             has a seed of its own and the policy does not explore.
-        env_ctor: callable (seed=) -> batched environment, for users without gin and the place "thread". None
-            means `Experiment.env_ctor` with the bindings of the scope "eval", such as
+        env: callable (seed=) -> batched environment, for users without gin and the place "thread". None
+            means `Experiment.env` with the bindings of the scope "eval", such as
             `eval/alf.environments.load.max_episode_steps = 500`.
-        cluster_ctor: callable () -> `RayEvaluator`, for the place "cluster".
+        cluster: callable () -> `RayEvaluator`, for the place "cluster".
         video_interval: int; TensorBoard shows the beginning of every so many evaluations as an animation,
             from the first on. None for no animation. The environments must render: they are made with
             `render_mode = "rgb_array"`, which makes some of them slower.
@@ -85,17 +85,16 @@ class Evaluator:
         seed: Annotated[NonNegativeInt | None, Role.MEASUREMENT] = None,
         place: Literal["thread", "process", "cluster"] = "thread",
         num_workers: Annotated[PositiveInt, Role.EXECUTION] = 1,
-        env_ctor: Callable[..., Any] | None = None,
-        cluster_ctor: Callable[..., Any] = RayEvaluator,
+        env: Callable[..., Any] | None = None,
+        cluster: Callable[..., Any] = RayEvaluator,
         video_interval: PositiveInt | None = None,
         video_frames: PositiveInt = 200,
     ) -> None:
         if interval_steps is None and interval_seconds is None:
             raise ConfigError("Evaluator.interval_steps and interval_seconds are None: set one of them")
-        if place != "thread" and env_ctor is not None:
+        if place != "thread" and env is not None:
             raise ConfigError(
-                f"Evaluator.env_ctor is set: with the place {place!r} environments are made by "
-                "Experiment.env_ctor"
+                f"Evaluator.env is set: with the place {place!r} environments are made by Experiment.env"
             )
         # Each sub-environment plays a share of the episodes; with a share of 0 it would step for nothing.
         batch_size = min(batch_size, num_episodes)
@@ -109,8 +108,8 @@ class Evaluator:
         self._interval_steps = interval_steps
         self._interval_seconds = interval_seconds
         self._place, self._num_workers = place, num_workers
-        self._env_ctor = env_ctor
-        self._cluster_ctor = cluster_ctor
+        self._make_env = env
+        self._make_remote = cluster
         self._settings = dict(
             batch_size=batch_size,
             num_episodes=num_episodes,
@@ -140,12 +139,12 @@ class Evaluator:
         if self._place == "cluster":
             # Before the environments are made: it raises ConfigError if Ray or the cluster is missing, and
             # then there is nothing to close.
-            self._remote = [self._cluster_ctor() for _ in range(self._num_workers)]
-        self._session = Session(self._policy, **self._settings, env_ctor=self._env_ctor)
+            self._remote = [self._make_remote() for _ in range(self._num_workers)]
+        self._session = Session(self._policy, **self._settings, env=self._make_env)
         if self._num_workers > 1 and self._session.num_games != self._settings["batch_size"]:
             self.close()
             raise ConfigError(
-                f"Evaluator.num_workers is {self._num_workers}: Experiment.env_ctor needs an argument "
+                f"Evaluator.num_workers is {self._num_workers}: Experiment.env needs an argument "
                 "batch_size, so that workers can share the sub-environments"
             )
 

@@ -36,7 +36,7 @@ class Session:
 
     Args:
         policy: `Policy`, whose variables are changed.
-        batch_size, num_episodes, deterministic, seed, video_interval, video_frames, env_ctor: arguments of
+        batch_size, num_episodes, deterministic, seed, video_interval, video_frames, env: arguments of
             `Evaluator`.
         first_index: int, the number of the first sub-environment in a batch that several sessions share.
 
@@ -53,7 +53,7 @@ class Session:
         seed,
         video_interval=None,
         video_frames=200,
-        env_ctor=None,
+        env=None,
         first_index=0,
     ):
         self._policy, self._agent = policy, Agent(policy)
@@ -65,11 +65,11 @@ class Session:
         # Environments that cannot be seeded again differ at least by this one from the other sessions'.
         seed = seed if seed is None else seed + first_index
         if video_interval is None:
-            self._env = make_env(seed, batch_size, env_ctor=env_ctor)
+            self._env = make_env(seed, batch_size, env=env)
         else:
             choose_drivers()
             with opengl_errors_are_config_errors():
-                self._env = make_env(seed, batch_size, "rgb_array", env_ctor)
+                self._env = make_env(seed, batch_size, "rgb_array", env)
                 # Otherwise a wrong render mode would end the run at its first evaluation, hours later.
                 self._check_renders()
         self.num_games = self._env.batch_size // len(find_agents(self._env))

@@ -81,7 +81,7 @@ def render_frame(env):
     if not is_frame:
         raise ConfigError(
             f"the environment cannot be rendered: its render() returns {describe(frame)} instead of a frame, "
-            "uint8 [height, width, 3]; Experiment.env_ctor or the constructor may lack `render_mode`"
+            "uint8 [height, width, 3]; Experiment.env or the constructor may lack `render_mode`"
         )
     return frame
 

@@ -50,7 +50,7 @@ class League(Policies):
         max_versions: int, the most versions that are kept. Beyond it, versions whose neighbours are closest
             together are deleted, one after another, but never the first or the newest.
         num_sequences: int, or dict with the entry "main": sequences in a batch, as in `Policies`.
-        elo_ctor: callable (num_agents) -> `EloRating`.
+        elo: callable (num_agents) -> `EloRating`.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class League(Policies):
         sampling: Literal["uniform", "latest", "prioritized"] = "uniform",
         max_versions: Annotated[int, AtLeast(2)] = 100,
         num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,
-        elo_ctor: Callable[..., EloRating] = EloRating,
+        elo: Callable[..., EloRating] = EloRating,
     ) -> None:
         self._self_play = self_play
         self._snapshot_interval = snapshot_interval
         self._draw_interval = draw_interval
         self._sampling = sampling
         self._max_versions = max_versions
-        self._elo_ctor = elo_ctor
+        self._make_elo = elo
         self._opponents = tuple(f"opponent_{i}" for i in range(num_opponents))
         names = (MAIN, *self._opponents)
         super().__init__(names, self._draw_seats, self._opponents, num_sequences=num_sequences)
@@ -83,7 +83,7 @@ class League(Policies):
 
     def make_watchers(self, agents: Sequence[str]) -> tuple[Sequence[Metric], Sequence[Callback]]:
         """Returns the metrics of the ratings, and the callback that keeps and draws versions."""
-        elo = self._elo_ctor(num_agents=len(agents))
+        elo = self._make_elo(num_agents=len(agents))
         settings = self._snapshot_interval, self._draw_interval, self._sampling, self._max_versions
         return (elo, elo.score), (_LeagueCallback(self._opponents, elo, *settings),)
 

@@ -50,7 +50,7 @@ class Learner(tf.Module):
             convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
         strategy: `tf.distribute.Strategy` whose replicas share the work of each update; in gin,
             `@MirroredStrategy()`. None: one device makes the updates. A strategy of several learner processes
-            is set by `Experiment.strategy_ctor`, not here.
+            is set by `Experiment.strategy`, not here.
         train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.
             Checkpoints hold it. None: no such counter.
         device: text, the TensorFlow device that makes the updates, such as "GPU:0". The weights should be on

@@ -33,7 +33,7 @@ def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
     """Makes a `tf.distribute.MultiWorkerMirroredStrategy` of the processes that TF_CONFIG names.
 
     It starts TensorFlow, and a server at this process's port, so it must be called before any operation of
-    TensorFlow: by `Experiment.strategy_ctor`.
+    TensorFlow: by `Experiment.strategy`.
 
     Args:
         start_timeout: seconds within which all other processes must start.
@@ -51,7 +51,7 @@ def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except RuntimeError as error:
         raise ConfigError(
-            "MultiWorkerMirroredStrategy must be made before TensorFlow starts: set Experiment.strategy_ctor "
+            "MultiWorkerMirroredStrategy must be made before TensorFlow starts: set Experiment.strategy "
             f"= @MultiWorkerMirroredStrategy, and not Learner.strategy ({error})"
         ) from None
     except tf.errors.OpError as error:

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Encoders compute features of observations.
 
-`encoder_ctor(observation_spec, seed=...)` makes an encoder. It has an int `size`, and a call with an
+`encoder(observation_spec, seed=...)` makes an encoder. It has an int `size`, and a call with an
 observation, a nest of [N, *shape], and `training`, a bool, returns float32 [N, size].
 
 An image is uint8 [channels, height, width] or [height, width, channels].
@@ -184,7 +184,7 @@ class ObservationEncoder(CopyableModule):
 
     Args:
         observation_spec: nest of unbatched tensor specs.
-        image_encoder_ctor: callable (observation_spec, seed=) -> encoder of an image. None means
+        image_encoder: callable (observation_spec, seed=) -> encoder of an image. None means
             `NatureEncoder`, or `ImpalaResEncoder` for images with less than 36 pixels in height or width.
         max_one_hot: int; integers with more values are flattened like any other number.
         vector_layer_params: tuple or list of ints, the units of the hidden layers of each flattened leaf; ()
@@ -197,7 +197,7 @@ class ObservationEncoder(CopyableModule):
     def __init__(
         self,
         observation_spec: NestedSpec,
-        image_encoder_ctor: Callable[..., Any] | None = None,
+        image_encoder: Callable[..., Any] | None = None,
         max_one_hot: NonNegativeInt = 1000,
         vector_layer_params: Sequence[PositiveInt] | None = None,
         activation: str = "tanh",
@@ -208,14 +208,14 @@ class ObservationEncoder(CopyableModule):
         if vector_layer_params is None:
             vector_layer_params = (64,) if any(map(is_image, specs)) else ()
         check_activation(activation)
-        if image_encoder_ctor is None:
-            image_encoder_ctor = _make_image_encoder
+        if image_encoder is None:
+            image_encoder = _make_image_encoder
         self._parts = []
         # A seed for each leaf, also for those without weights: a part's weights depend only on its place.
         for spec, part_seed in zip(specs, split_seed(seed, len(specs)), strict=True):
             is_choice = spec.shape.rank == 0 and spec.dtype.is_integer and hasattr(spec, "minimum")
             if is_image(spec):
-                part = image_encoder_ctor(spec, seed=part_seed)
+                part = image_encoder(spec, seed=part_seed)
             elif is_choice and 0 < (size := int(spec.maximum) - int(spec.minimum) + 1) <= max_one_hot:
                 part = _OneHotEncoder(int(spec.minimum), size)
             else:
@@ -236,35 +236,34 @@ class KerasEncoder(CopyableModule):
 
     Args:
         observation_spec: nest of unbatched tensor specs.
-        model_ctor: callable (observation_spec) -> a new tf.keras.Model or tf.keras.layers.Layer that computes
+        model: callable (observation_spec) -> a new tf.keras.Model or tf.keras.layers.Layer that computes
             features [N, F] of a nest of [N, *shape]. Layers that are made without a dtype compute in the
             dtype of the network. If `call` has an argument `training`, it is False whenever the policy acts
             or the algorithm does not train.
         seed: ignored, because the model has its own initializers.
 
     Raises:
-        ConfigError: if `model_ctor` makes something else; from `copy.deepcopy`, if the model cannot be
+        ConfigError: if `model` makes something else; from `copy.deepcopy`, if the model cannot be
             copied.
     """
 
-    def __init__(
-        self, observation_spec: NestedSpec, model_ctor: Callable[..., Any], seed: Seed = None
-    ) -> None:
+    def __init__(self, observation_spec: NestedSpec, model: Callable[..., Any], seed: Seed = None) -> None:
         del seed
         super().__init__(name="keras_encoder")
         self._spec = observation_spec
-        self._model = model_ctor(observation_spec)
+        self._model = model(observation_spec)
         if not isinstance(self._model, tf.keras.layers.Layer):
             raise ConfigError(
-                f"model_ctor made {self._model!r}: it must make a tf.keras.Model or tf.keras.layers.Layer"
+                f"KerasEncoder.model makes {self._model!r}: it must make a tf.keras.Model or "
+                "tf.keras.layers.Layer"
             )
         # 2 observations, so that a model that drops the batch dimension is found here and not in training.
         features = self._encode_zeros()
         if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != 2:
             shapes = tf.nest.map_structure(lambda x: getattr(x, "shape", x), features)
             raise ConfigError(
-                f"the model of model_ctor makes {shapes} of 2 observations: it must make one tensor of "
-                "features, (2, F)"
+                f"the model that KerasEncoder.model returns makes {shapes} of 2 observations: it must make "
+                "one tensor of features, (2, F)"
             )
         self.size = features.shape[-1]
 
@@ -291,7 +290,7 @@ class KerasEncoder(CopyableModule):
                 raise ValueError(f"the copy uses variables of others, {', '.join(shared)}")
         except Exception as error:
             raise ConfigError(
-                f"the model of KerasEncoder.model_ctor, {self._model!r}, cannot be copied, which target "
+                f"what KerasEncoder.model returns, {self._model!r}, cannot be copied, which target "
                 f"networks and actors need: {error}. Make each layer and variable an attribute of the model, "
                 "and use them in `call`, not in a lambda; or give the model's class a method `__deepcopy__`"
             ) from error

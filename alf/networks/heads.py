@@ -31,7 +31,7 @@ class ActorCriticNetwork(CopyableModule):
             is a recurrent layer or an encoder with weights. Hidden layers are better not shared: if rewards
             are not scaled, the value's gradients dominate (docs/learning_curves.md).
         observation_spec, fc_layer_params, activation, layer_norm, spectral_norm: passed to `Torso`.
-        encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
+        encoder, rnn, compute_dtype, seed: passed to `Torso`.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class ActorCriticNetwork(CopyableModule):
         share_layers: bool | None = None,
         layer_norm: bool = False,
         spectral_norm: bool = False,
-        encoder_ctor: Callable[..., Any] = ObservationEncoder,
-        rnn_ctor: Callable[..., Any] | None = None,
+        encoder: Callable[..., Any] = ObservationEncoder,
+        rnn: Callable[..., Any] | None = None,
         compute_dtype: ComputeDtype = "float32",
         seed: Seed = None,
     ) -> None:
         super().__init__(name="actor_critic_network")
         self._spec, self._num_outputs = observation_spec, num_outputs
-        settings = type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype
+        settings = type(self).__name__, observation_spec, encoder, rnn, compute_dtype
         layers = fc_layer_params, activation, layer_norm, spectral_norm
         seed, value_seed = split_seed(seed, 2)
         torso = self._torso = Torso(*settings, seed, *layers)
@@ -160,14 +160,14 @@ class _OneHeadNetwork(CopyableModule):
         fc_layer_params: Sequence[PositiveInt] = (256, 256),
         activation: str = "relu",
         layer_norm: bool = False,
-        encoder_ctor: Callable[..., Any] = ObservationEncoder,
-        rnn_ctor: Callable[..., Any] | None = None,
+        encoder: Callable[..., Any] = ObservationEncoder,
+        rnn: Callable[..., Any] | None = None,
         compute_dtype: ComputeDtype = "float32",
         seed: Seed = None,
     ) -> None:
         super().__init__()
         name, layers = type(self).__name__, (fc_layer_params, activation, layer_norm)
-        torso = Torso(name, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed, *layers)
+        torso = Torso(name, observation_spec, encoder, rnn, compute_dtype, seed, *layers)
         self._spec = observation_spec
         self._torso, self.state_spec = torso, torso.state_spec
         self._head = dense(torso.size, num_outputs, self._head_gain, torso.head_seed)
@@ -218,7 +218,7 @@ class PolicyNetwork(_OneHeadNetwork):
     Args:
         num_outputs: int, the size of the head.
         observation_spec, fc_layer_params, activation, layer_norm: passed to `Torso`.
-        encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
+        encoder, rnn, compute_dtype, seed: passed to `Torso`.
     """
 
 
@@ -231,7 +231,7 @@ class QValueNetwork(_OneHeadNetwork):
         dueling: bool. True computes a value of the state and an advantage of each action:
             Q = V + A - mean(A) (arXiv 1511.06581, eq. 9). The two share all hidden layers.
         observation_spec, fc_layer_params, activation, layer_norm: passed to `Torso`.
-        encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
+        encoder, rnn, compute_dtype, seed: passed to `Torso`.
     """
 
     _head_gain = 0.1
@@ -244,14 +244,14 @@ class QValueNetwork(_OneHeadNetwork):
         fc_layer_params: Sequence[PositiveInt] = (128, 128),
         activation: str = "relu",
         layer_norm: bool = False,
-        encoder_ctor: Callable[..., Any] = ObservationEncoder,
-        rnn_ctor: Callable[..., Any] | None = None,
+        encoder: Callable[..., Any] = ObservationEncoder,
+        rnn: Callable[..., Any] | None = None,
         compute_dtype: ComputeDtype = "float32",
         seed: Seed = None,
     ) -> None:
         head_size = num_outputs + 1 if dueling else num_outputs
         layers = fc_layer_params, activation, layer_norm
-        super().__init__(observation_spec, head_size, *layers, encoder_ctor, rnn_ctor, compute_dtype, seed)
+        super().__init__(observation_spec, head_size, *layers, encoder, rnn, compute_dtype, seed)
         self._dueling = dueling
 
     def _outputs(self, features):
@@ -275,7 +275,7 @@ class CriticsNetwork(CopyableModule):
         num_outputs: int, the number of values of each critic: 1, or the number of actions.
         num_critics: int, the number of critics; 2 are the twins of arXiv 1802.09477.
         fc_layer_params, activation, layer_norm: passed to `Torso`. Each critic has these hidden layers.
-        observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed: passed to `Torso`.
+        observation_spec, encoder, rnn, compute_dtype, seed: passed to `Torso`.
     """
 
     def __init__(
@@ -287,14 +287,14 @@ class CriticsNetwork(CopyableModule):
         fc_layer_params: Sequence[PositiveInt] = (256, 256),
         activation: str = "relu",
         layer_norm: bool = False,
-        encoder_ctor: Callable[..., Any] = ObservationEncoder,
-        rnn_ctor: Callable[..., Any] | None = None,
+        encoder: Callable[..., Any] = ObservationEncoder,
+        rnn: Callable[..., Any] | None = None,
         compute_dtype: ComputeDtype = "float32",
         seed: Seed = None,
     ) -> None:
         super().__init__()
         self._spec = observation_spec
-        torso = Torso(type(self).__name__, observation_spec, encoder_ctor, rnn_ctor, compute_dtype, seed)
+        torso = Torso(type(self).__name__, observation_spec, encoder, rnn, compute_dtype, seed)
         self._torso, self.state_spec = torso, torso.state_spec
         # Each critic draws its own weights. Twins with equal weights would stay equal for ever, because they
         # train on the same batches.

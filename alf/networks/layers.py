@@ -70,10 +70,10 @@ class Mlp(CopyableModule):
     def __init__(self, size, units, activation, seed, layer_norm=False, spectral_norm=False):
         super().__init__(name="mlp")
         check_activation(activation)
-        layer_ctor = SpectralDense if spectral_norm else tf.keras.layers.Dense
+        make_layer = SpectralDense if spectral_norm else tf.keras.layers.Dense
         self._layers = []
         for n, layer_seed in zip(units, split_seed(seed, len(units)), strict=True):
-            layer = layer_ctor(
+            layer = make_layer(
                 n,
                 # The normalization comes before the activation, and has a bias of its own.
                 None if layer_norm else activation,

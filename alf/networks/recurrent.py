@@ -90,7 +90,7 @@ class Rnn(CopyableModule):
         if input_size is None:
             raise ConfigError(
                 f"{name}() got no input_size, which the network passes. In gin write, without parentheses: "
-                f"ActorCriticNetwork.rnn_ctor = @{name}. In Python: rnn_ctor={name}"
+                f"ActorCriticNetwork.rnn = @{name}. In Python: rnn={name}"
             )
         self.size = units
         # Read now, inside of the network's `compute_in`: calls come from threads that know nothing of it.

@@ -16,10 +16,10 @@ class Torso(CopyableModule):
     Args:
         owner: text, the name of the network's class for errors.
         observation_spec: nest of unbatched tensor specs.
-        encoder_ctor: callable (observation_spec, seed=) -> encoder, such as `ObservationEncoder`,
+        encoder: callable (observation_spec, seed=) -> encoder, such as `ObservationEncoder`,
             `NatureEncoder`, `ImpalaResEncoder`, `KerasEncoder`, or one of your own with a `size` and a call
             (observation, training).
-        rnn_ctor: callable (input_size, seed=) -> `Rnn`, such as `GRU` or `LSTM`, the recurrent layer after
+        rnn: callable (input_size, seed=) -> `Rnn`, such as `GRU` or `LSTM`, the recurrent layer after
             the hidden layers; None for none.
         compute_dtype: "float32", "bfloat16" or "auto" (bfloat16 if the machine is fast at it), the dtype of
             all layers except the heads and layers with `spectral_norm`. An encoder may have another one.
@@ -46,8 +46,8 @@ class Torso(CopyableModule):
         self,
         owner,
         observation_spec,
-        encoder_ctor,
-        rnn_ctor,
+        encoder,
+        rnn,
         compute_dtype,
         seed,
         fc_layer_params=(),
@@ -60,19 +60,19 @@ class Torso(CopyableModule):
         seed, rnn_seed, self.head_seed = split_seed(seed, 3)
         encoder_seed, seed = split_seed(seed, 2)
         with compute_in(compute_dtype):
-            self._encoder = encoder_ctor(observation_spec, seed=encoder_seed)
+            self._encoder = encoder(observation_spec, seed=encoder_seed)
             if not callable(self._encoder) or not hasattr(self._encoder, "size"):
                 raise ConfigError(
-                    f"{owner}.encoder_ctor makes an object of {type(self._encoder).__name__}: it must make "
+                    f"{owner}.encoder makes an object of {type(self._encoder).__name__}: it must make "
                     "one like NatureEncoder"
                 )
             size = self._encoder.size
             self.encoder_has_weights = bool(self._encoder.trainable_variables)
             self._layers = Mlp(size, fc_layer_params, activation, seed, layer_norm, spectral_norm)
             self.size, self._rnn, self.state_spec = self._layers.size, None, ()
-            if rnn_ctor is not None:
-                self._rnn = rnn_ctor(self.size, seed=rnn_seed)
-                check_type(f"the result of {owner}.rnn_ctor", self._rnn, Rnn)
+            if rnn is not None:
+                self._rnn = rnn(self.size, seed=rnn_seed)
+                check_type(f"the result of {owner}.rnn", self._rnn, Rnn)
                 self.size, self.state_spec = self._rnn.size, self._rnn.state_spec
 
     def unroll(self, observation, state, is_first, training=True):

@@ -31,8 +31,8 @@ class ActorCriticPolicy(Policy):
     Args:
         observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
         action_spec: nest of unbatched tensor specs of the actions, with bounds if there are any.
-        network_ctor: callable (observation_spec, num_outputs) -> network like `ActorCriticNetwork`.
-        action_ctor: callable (action_spec) -> `ActionDistribution`.
+        network: callable (observation_spec, num_outputs) -> network like `ActorCriticNetwork`.
+        action_distribution: callable (action_spec) -> `ActionDistribution`.
         action_mask_key: text, the key of the action mask in the observation, which must be a dict. The
             network gets the other entries; if only one is left, it gets that entry itself. None means that
             all actions are allowed.
@@ -46,28 +46,28 @@ class ActorCriticPolicy(Policy):
         self,
         observation_spec: NestedSpec,
         action_spec: NestedSpec,
-        network_ctor: Callable[..., Any] = ActorCriticNetwork,
-        action_ctor: Callable[..., Any] = make_action_distribution,
+        network: Callable[..., Any] = ActorCriticNetwork,
+        action_distribution: Callable[..., Any] = make_action_distribution,
         action_mask_key: str | None = None,
         data_transformer: Pipeline | None = None,
     ) -> None:
-        actions = action_ctor(action_spec)
+        actions = action_distribution(action_spec)
         network_spec, mask_spec = split_mask(observation_spec, action_mask_key)
         if mask_spec is not None:  # fail here, in the main thread, if the mask does not fit
             actions.params(tf.zeros((actions.num_outputs,)), zeros_from_spec(mask_spec))
-        network = network_ctor(network_spec, actions.num_outputs)
-        check_network("ActorCriticPolicy.network_ctor", network, like=ActorCriticNetwork)
+        made = network(network_spec, actions.num_outputs)
+        check_network("ActorCriticPolicy.network", made, like=ActorCriticNetwork)
         info_spec = ActionInfo(actions.params_spec, actions.raw_spec)
         super().__init__(
             observation_spec,
             action_spec,
-            network.state_spec,
+            made.state_spec,
             info_spec,
             data_transformer,
             noise_spec=actions.noise_spec,
         )
         self.actions = actions
-        self._network = network
+        self._network = made
         self._action_mask_key = action_mask_key
 
     @property

@@ -30,19 +30,19 @@ class EpsilonGreedyPolicy(Policy):
     Args:
         observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
         action_spec: unbatched tensor spec of one integer with bounds, else `ConfigError`.
-        network_ctor: callable (observation_spec, num_actions) -> network like `QValueNetwork`.
+        network: callable (observation_spec, num_actions) -> network like `QValueNetwork`.
         epsilon: number or `Schedule` in [0, 1], the probability of a random action in `rollout_step`.
         data_transformer: `Pipeline`, or None.
 
     Attributes:
-        network: the network that `network_ctor` made.
+        network: the network that the argument `network` made.
     """
 
     def __init__(
         self,
         observation_spec: NestedSpec,
         action_spec: NestedSpec,
-        network_ctor: Callable[..., Any] = QValueNetwork,
+        network: Callable[..., Any] = QValueNetwork,
         epsilon: ScheduledFraction = 0.05,
         data_transformer: Pipeline | None = None,
     ) -> None:
@@ -52,11 +52,11 @@ class EpsilonGreedyPolicy(Policy):
                 "IMPALA and SAC take floats"
             )
         actions = CategoricalActions(action_spec)
-        network = network_ctor(observation_spec, actions.num_outputs)
-        check_network("EpsilonGreedyPolicy.network_ctor", network, like=QValueNetwork)
+        made = network(observation_spec, actions.num_outputs)
+        check_network("EpsilonGreedyPolicy.network", made, like=QValueNetwork)
         # No `info_spec`: Q-learning needs only the action, so replay buffers store nothing else.
-        super().__init__(observation_spec, action_spec, network.state_spec, data_transformer=data_transformer)
-        self.network = network
+        super().__init__(observation_spec, action_spec, made.state_spec, data_transformer=data_transformer)
+        self.network = made
         self._actions = actions
         self._epsilon = as_schedule(epsilon)
 
@@ -87,16 +87,16 @@ class SacPolicy(Policy):
         observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
         action_spec: unbatched tensor spec of one integer with bounds, or of one box of floats with finite
             bounds; others are a `ConfigError`.
-        network_ctor: callable (observation_spec, num_outputs) -> network like `PolicyNetwork`.
-        recurrent_critic_ctor: callable (observation_spec, action_size, num_outputs) -> network like
+        network: callable (observation_spec, num_outputs) -> network like `PolicyNetwork`.
+        recurrent_critic: callable (observation_spec, action_size, num_outputs) -> network like
             `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the critics' recurrent
             state, so the policy computes it in `rollout`; `predict` does not need it. None if the critics are
             not recurrent; then `SacAlgorithm` makes them.
         data_transformer: `Pipeline`, or None.
 
     Attributes:
-        network: the network that `network_ctor` made.
-        recurrent_critic: the network that `recurrent_critic_ctor` made, or None.
+        network: the network that the argument `network` made.
+        recurrent_critic: the network that the argument `recurrent_critic` made, or None.
         actions: the `ActionDistribution`.
         critic_sizes: (action_size, num_outputs) of critics for these actions.
     """
@@ -105,24 +105,24 @@ class SacPolicy(Policy):
         self,
         observation_spec: NestedSpec,
         action_spec: NestedSpec,
-        network_ctor: Callable[..., Any] = PolicyNetwork,
-        recurrent_critic_ctor: Callable[..., CriticsNetwork] | None = None,
+        network: Callable[..., Any] = PolicyNetwork,
+        recurrent_critic: Callable[..., CriticsNetwork] | None = None,
         data_transformer: Pipeline | None = None,
     ) -> None:
         actions = _make_actions(action_spec)
         is_discrete = isinstance(actions, CategoricalActions)
         critic_sizes = (0, actions.num_outputs) if is_discrete else (action_spec.shape.num_elements(), 1)
-        network = network_ctor(observation_spec, actions.num_outputs)
-        check_network("SacPolicy.network_ctor", network, like=PolicyNetwork)
+        made = network(observation_spec, actions.num_outputs)
+        check_network("SacPolicy.network", made, like=PolicyNetwork)
         critic = None
-        if recurrent_critic_ctor is not None:
+        if recurrent_critic is not None:
             # Made by the policy and not by `SacAlgorithm`: actors must have these weights to compute the
             # state.
-            critic = recurrent_critic_ctor(observation_spec, *critic_sizes)
-            check_network("SacPolicy.recurrent_critic_ctor", critic, like=CriticsNetwork)
+            critic = recurrent_critic(observation_spec, *critic_sizes)
+            check_network("SacPolicy.recurrent_critic", critic, like=CriticsNetwork)
             if critic.state_spec == ():
-                raise ConfigError("SacPolicy.recurrent_critic_ctor makes critics without a recurrent layer")
-        state_spec: NestedSpec = (network.state_spec, () if critic is None else critic.state_spec)
+                raise ConfigError("SacPolicy.recurrent_critic makes critics without a recurrent layer")
+        state_spec: NestedSpec = (made.state_spec, () if critic is None else critic.state_spec)
         # Without any recurrent layer it is (), as for other policies: `rollout_step` then returns ().
         state_spec = () if state_spec == ((), ()) else state_spec
         super().__init__(
@@ -132,10 +132,10 @@ class SacPolicy(Policy):
             data_transformer=data_transformer,
             # To act as well as it can, it needs no critics: evaluations and exported policies do not carry
             # their state along.
-            predict_state_spec=network.state_spec,
+            predict_state_spec=made.state_spec,
             noise_spec=actions.noise_spec,
         )
-        self.network = network
+        self.network = made
         self.actions = actions
         self.critic_sizes = critic_sizes
         self.recurrent_critic = critic

@@ -47,16 +47,16 @@ class Experiment:
     """Says which parts a run has, and makes them. A wrong setting raises ConfigError.
 
     Args:
-        env_ctor: callable (seed=int) -> batched environment, or a list of them, for example environments that
+        env: callable (seed=int) -> batched environment, or a list of them, for example environments that
             share worker processes (`load.num_splits`).
-        num_groups: number of batched environments, or of lists of them: `env_ctor` makes each. A thread steps
+        num_groups: number of batched environments, or of lists of them: `env` makes each. A thread steps
             one while the policy answers others.
-        num_envs: number of all environments, a multiple of `num_groups` or less than it; `env_ctor` gets the
+        num_envs: number of all environments, a multiple of `num_groups` or less than it; `env` gets the
             part of a group as `batch_size`. With 0 the run learns only from `offline_buffer`, or from what
             `num_collectors` collect. None: groups have their own `batch_size`, such as `load.batch_size`.
         data_transformers: tuple or list of callables (observation_spec, reward_spec) -> `DataTransformer`.
             A `Pipeline` applies them in their order.
-        policy_ctor: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
+        policy: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
         algorithm: "ppo", "impala", "sac" or "dqn", which brings settings that learn (`alf.runs.presets`), or
             a callable (policy) -> `Algorithm`, which brings no others.
@@ -68,19 +68,19 @@ class Experiment:
             with environments they fill a part of every batch (`HybridReplayer`).
         offline_buffer_length: the number of newest environment steps that are loaded for each sub-environment
             in each file; None loads all.
-        learner_ctor: callable (algorithm, training=) -> `Learner`.
-        driver_ctor: callable (envs, learner, unroll_length=) -> `Driver`.
+        learner: callable (algorithm, training=) -> `Learner`.
+        driver: callable (envs, learner, unroll_length=) -> `Driver`.
         unroll_length: number, T: transitions in an unroll of `Driver`.
-        behavior_ctor: callable () -> behavior of a `BehaviorEnvironment`: a script, a person or another run's
+        behavior: callable () -> behavior of a `BehaviorEnvironment`: a script, a person or another run's
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
             from its actions. This works with algorithms such as DQN and SAC, but not with IMPALA and PPO,
             which need their own actions (`Algorithm.needs_own_actions`). In evaluations the policy acts.
             None: the policy always acts.
         num_collectors: processes, anywhere in a cluster, that collect beside this one, or in its place if
             `num_envs` is 0. Each has environments and actors of its own.
-        collectors_ctor: callable (make_collector, specs, num_collectors, first_env_index) -> `Collectors`.
+        collectors: callable (make_collector, specs, num_collectors, first_env_index) -> `Collectors`.
         policies: `Policies`, if several policies act and learn; None: there is one policy. With several,
-            `data_transformers`, `policy_ctor`, `algorithm`, `exp_replayer` and `learner_ctor` may each
+            `data_transformers`, `policy`, `algorithm`, `exp_replayer` and `learner` may each
             be a dict from the name of a policy to the value for that policy.
         seed: int, the seed of the run, from which every environment gets a seed of its own. None draws one.
         intra_op_threads: threads that compute one TensorFlow operation. Learner and actors share them: they
@@ -88,35 +88,35 @@ class Experiment:
         learner_device: text such as "GPU:0", the TensorFlow device that makes the updates and has the
             learner's weights and the optimizer's state. Queues and replay buffers stay in main memory. The
             actors' device is `DriverSettings.actor_device`. None leaves the choice to TensorFlow.
-        strategy_ctor: callable () -> `tf.distribute.Strategy`, which is called before TensorFlow starts, as
+        strategy: callable () -> `tf.distribute.Strategy`, which is called before TensorFlow starts, as
             `MultiWorkerMirroredStrategy` needs it, for several learner processes. None: `Learner.strategy`
             applies.
     """
 
     def __init__(
         self,
-        env_ctor: Callable[..., Any] = load,
+        env: Callable[..., Any] = load,
         num_groups: NonNegativeInt = 2,
         num_envs: NonNegativeInt | None = None,
         data_transformers: DataTransformers = (),
-        policy_ctor: Ctors = ActorCriticPolicy,
+        policy: Ctors = ActorCriticPolicy,
         algorithm: AlgorithmName | Ctors = ImpalaAlgorithm,
         exp_replayer: Any = "one_time",
         offline_buffer: str | Sequence[str] | None = None,
         offline_buffer_length: PositiveInt | None = None,
-        learner_ctor: Ctors = Learner,
-        driver_ctor: Callable[..., Driver] = AsyncOffPolicyDriver,
+        learner: Ctors = Learner,
+        driver: Callable[..., Driver] = AsyncOffPolicyDriver,
         unroll_length: PositiveFloat = 8,
-        behavior_ctor: Callable[[], Any] | None = None,
+        behavior: Callable[[], Any] | None = None,
         num_collectors: NonNegativeInt = 0,
-        collectors_ctor: Callable[..., Any] = RayCollectors,
+        collectors: Callable[..., Any] = RayCollectors,
         policies: Policies | None = None,
         seed: Seed = None,
         intra_op_threads: Annotated[int | None, AtLeast(1), AtMost(_MAX_THREADS), Role.EXECUTION] = None,
         learner_device: Annotated[str | None, Role.EXECUTION] = None,
-        strategy_ctor: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
+        strategy: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
-        num_groups, self._sizes = split_in_groups(env_ctor, num_groups, num_envs)
+        num_groups, self._sizes = split_in_groups(env, num_groups, num_envs)
         if not num_groups and not num_collectors and offline_buffer is None:
             raise ConfigError(
                 "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
@@ -124,38 +124,38 @@ class Experiment:
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length(unroll_length)
-        if behavior_ctor is not None and not num_groups and not num_collectors:
+        if behavior is not None and not num_groups and not num_collectors:
             raise ConfigError(
-                "Experiment.num_envs is 0: there is nothing in which Experiment.behavior_ctor could act"
+                "Experiment.num_envs is 0: there is nothing in which Experiment.behavior could act"
             )
-        for_one = {"offline_buffer": offline_buffer, "behavior_ctor": behavior_ctor}
-        acting = {"data_transformers": data_transformers, "policy_ctor": policy_ctor}
+        for_one = {"offline_buffer": offline_buffer, "behavior": behavior}
+        acting = {"data_transformers": data_transformers, "policy": policy}
         learning = {"algorithm": algorithm, "exp_replayer": exp_replayer}
         check_settings(
             policies,
-            for_one={**for_one, "strategy_ctor": strategy_ctor},
+            for_one={**for_one, "strategy": strategy},
             acting=acting,
-            learning={**learning, "learner_ctor": learner_ctor},
+            learning={**learning, "learner": learner},
         )
-        self.env_ctor = env_ctor
+        self.make_env = env
         self._num_groups = num_groups
         self._data_transformers = data_transformers
-        self._policy_ctor = policy_ctor
+        self._policy = policy
         self._algorithm = find_algorithm(algorithm) if isinstance(algorithm, str) else algorithm
         self._exp_replayer = exp_replayer
         self._offline_buffer = offline_buffer
         self._offline_buffer_length = offline_buffer_length
-        self._learner_ctor = learner_ctor
-        self._driver_ctor = driver_ctor
+        self._learner = learner
+        self._driver = driver
         self._unroll_length = unroll_length
-        self._behavior_ctor = behavior_ctor
+        self._behavior = behavior
         self._num_collectors = num_collectors
-        self._collectors_ctor = collectors_ctor
+        self._collectors = collectors
         self._policies = policies
         self._seed = seed
         self._intra_op_threads = intra_op_threads
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
-        self._strategy_ctor = strategy_ctor
+        self._strategy = strategy
 
     def make_driver(self) -> Driver:
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
@@ -171,7 +171,7 @@ class Experiment:
         # any more.
         reserve_threads(2 * self._num_groups + SPARE_THREADS)
         # Before any operation runs: `MultiWorkerMirroredStrategy` refuses to be made afterwards.
-        strategy = self._strategy_ctor() if self._strategy_ctor else None
+        strategy = self._strategy() if self._strategy else None
         envs, collectors = [], None
         try:
             # `envs` grows while they are made, so that those that exist are closed if a later one fails.
@@ -184,13 +184,13 @@ class Experiment:
                 # The whole configuration, not the operative one: at this point most bindings have not been
                 # read yet.
                 make = functools.partial(make_collector, gin.config_str())
-                collectors = self._collectors_ctor(make, specs, self._num_collectors, len(envs))
+                collectors = self._collectors(make, specs, self._num_collectors, len(envs))
                 settings["collectors"] = collectors
             num_envs = len(envs) + (collectors.num_envs if collectors else 0)
             learner = self._make_learner(specs, num_envs, strategy)
             if specs is not None:
-                driver = self._driver_ctor(envs, learner, unroll_length=self._unroll_length, **settings)
-                return check_type("what Experiment.driver_ctor makes", driver, Driver)
+                driver = self._driver(envs, learner, unroll_length=self._unroll_length, **settings)
+                return check_type("what Experiment.driver makes", driver, Driver)
             return OfflineDriver(learner)
         except BaseException:
             close_all(envs)
@@ -213,10 +213,10 @@ class Experiment:
         envs = []
         try:
             self._make_envs(seed_everything(seed, num_envs), envs)
-            driver_ctor = functools.partial(self._driver_ctor, **self._add_behavior(envs))
+            driver = functools.partial(self._driver, **self._add_behavior(envs))
             specs = EnvSpecs(envs)
             policy = self.make_policy(specs.observation, specs.action, specs.reward)
-            return Collector(envs, policy, driver_ctor=driver_ctor, **kwargs)
+            return Collector(envs, policy, driver=driver, **kwargs)
         except BaseException:
             close_all(envs)
             raise
@@ -238,9 +238,9 @@ class Experiment:
     def _make_policy(self, name, observation_spec, action_spec, reward_spec):
         transformers = self._setting_of(name, self._data_transformers)
         transformer = Pipeline(observation_spec, reward_spec, transformers, action_spec)
-        make = self._setting_of(name, self._policy_ctor)
+        make = self._setting_of(name, self._policy)
         policy = make(transformer.observation_spec, action_spec, data_transformer=transformer)
-        return check_type("what Experiment.policy_ctor makes", policy, Policy)
+        return check_type("what Experiment.policy makes", policy, Policy)
 
     def _setting_of(self, name, setting):
         """Returns the value of a setting for the policy `name`, which is None if there is a single policy."""
@@ -262,24 +262,24 @@ class Experiment:
     def _make_envs(self, seeds, envs):
         """Makes an environment, or a list of them, for each seed; adds them to the list `envs`."""
         for seed in seeds:
-            made = self.env_ctor(seed=seed, **self._sizes)
+            made = self.make_env(seed=seed, **self._sizes)
             made = made if isinstance(made, list) else [made]
             if not made:
-                raise ConfigError("Experiment.env_ctor makes an empty list: it must hold environments")
+                raise ConfigError("Experiment.env makes an empty list: it must hold environments")
             first = len(envs)
             envs += made  # At once, so that the caller closes them if one of them cannot be wrapped.
             for i, env_seed in enumerate(spawn_seeds(seed, len(made)), start=first):
                 envs[i] = self.wrap_env(envs[i], env_seed)
                 if self._policies is not None:
                     self._policies.check_rows(envs[i])
-        # Once more, with the true number: each list of `env_ctor` counted as one environment before.
+        # Once more, with the true number: each list that `env` made counted as one environment before.
         reserve_threads(2 * len(envs) + SPARE_THREADS)
 
     def _add_behavior(self, envs):
         """Lets the behavior, if there is one, act in `envs`; returns the settings the driver needs for it."""
-        if self._behavior_ctor is None:
+        if self._behavior is None:
             return {}
-        behavior = self._behavior_ctor()
+        behavior = self._behavior()
         envs[:] = [BehaviorEnvironment(env, behavior) for env in envs]
         return {"overwrite_policy_output": True}
 
@@ -340,8 +340,8 @@ class Experiment:
         # be bound.
         settings = {name: value for name, value in settings.items() if value is not None}
         with on_device(device):
-            learner = self._setting_of(name, self._learner_ctor)(algorithm, training=training, **settings)
-        return check_type("what Experiment.learner_ctor makes", learner, Learner)
+            learner = self._setting_of(name, self._learner)(algorithm, training=training, **settings)
+        return check_type("what Experiment.learner makes", learner, Learner)
 
     def _make_learner_group(self, group, specs, num_envs):
         """Makes the learners of several policies, each in the gin scope that has the policy's name."""

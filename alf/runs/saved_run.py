@@ -128,24 +128,24 @@ class SavedRun:
         raise ConfigError(f"the checkpoint {paths[0]} is damaged: {damage}")
 
 
-def make_env(seed, batch_size=None, render_mode=None, env_ctor=None, maps_policies=True):
+def make_env(seed, batch_size=None, render_mode=None, env=None, maps_policies=True):
     """Makes one batched environment, in which a trained policy acts, in gin's scope "eval".
 
     So the binding `eval/alf.environments.load.max_episode_steps = 500` is only for such environments.
 
     Args:
         seed: int or None.
-        batch_size, render_mode: arguments of `env_ctor`, if it has them; None leaves its defaults.
-        env_ctor: callable (seed=) -> batched environment; None: `Experiment.env_ctor`.
+        batch_size, render_mode: arguments of `env`, if it has them; None leaves its defaults.
+        env: callable (seed=) -> batched environment; None: `Experiment.env`.
         maps_policies: whether the run's `Policies`, if it has several, decide which acts in which row.
     """
-    experiment = Experiment() if env_ctor is None else None
-    env_ctor = env_ctor or experiment.env_ctor
+    experiment = Experiment() if env is None else None
+    make = env or experiment.make_env
     # No random steps: the policy would be judged by episodes that it did not begin.
     settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0, "num_splits": 1}
-    known = inspect.signature(env_ctor).parameters
+    known = inspect.signature(make).parameters
     with gin.config_scope("eval"):
-        env = env_ctor(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
+        env = make(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
     # Outside of the scope: who acts in which row is a setting of the run, not of an evaluation.
     return experiment.wrap_env(env, seed) if experiment is not None and maps_policies else as_environment(env)
 
@@ -203,7 +203,7 @@ def load_behavior(
 ) -> Callable[..., tuple[Nest, Nest]]:
     """Loads the trained policy of another run, to act in the environments of this run.
 
-    In gin: `Experiment.behavior_ctor = @load_behavior` and `load_behavior.root_dir = "runs/expert"`. To
+    In gin: `Experiment.behavior = @load_behavior` and `load_behavior.root_dir = "runs/expert"`. To
     load or play this run afterwards, the other run is not needed.
 
     Args:

@@ -22,7 +22,7 @@ def find_helpers():
     experiment, trainer = _read("Experiment"), _read("Trainer")
     helpers = collections.Counter()
     if count := _resolve(experiment, "num_collectors", 0):
-        collectors = _find_referred(experiment, "collectors_ctor", "RayCollectors")
+        collectors = _find_referred(experiment, "collectors", "RayCollectors")
         # The call in a scope makes its settings in the same scope.
         usual = "/".join([*collectors.split("/")[:-1], "CollectorSettings"])
         settings = _read(_find_referred(_read(collectors), "settings", usual))
@@ -34,7 +34,7 @@ def find_helpers():
     # By the bindings, and not by an `Evaluator` that is made for it, which would connect to Ray and start a
     # cluster.
     if trainer.get("evaluator") is not None and _resolve(evaluator, "place", "thread") == "cluster":
-        worker = _list_occupied(_read(_find_referred(evaluator, "cluster_ctor", "RayEvaluator")))
+        worker = _list_occupied(_read(_find_referred(evaluator, "cluster", "RayEvaluator")))
         count = _resolve(evaluator, "num_workers", 1)
         helpers.update({name: count * number for name, number in worker.items()})
     return dict(helpers)

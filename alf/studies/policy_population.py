@@ -47,7 +47,7 @@ class PolicyPopulation(Policies):
         num_sequences: int or dict by name: sequences that the learner of a policy gets at a time. A sequence
             is one row of an unroll. None: the rows of a batched environment, divided by the number of
             policies.
-        mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
+        mutation, replacement: callables () -> `Mutation`, `Replacement`.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class PolicyPopulation(Policies):
         seed: Annotated[NonNegativeInt | None, Role.ADJUSTABLE] = None,
         mapping: PolicyMapping | None = None,
         num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,
-        mutation_ctor: Callable[[], Mutation] = Mutation,
-        replacement_ctor: Callable[[], Replacement] = Replacement,
+        mutation: Callable[[], Mutation] = Mutation,
+        replacement: Callable[[], Replacement] = Replacement,
     ) -> None:
         names = tuple(f"policy_{i}" for i in range(num_policies))
         super().__init__(names, mapping, frozen=(), spaces=None, num_sequences=num_sequences)
@@ -77,7 +77,7 @@ class PolicyPopulation(Policies):
         self._interval = interval
         self._seed = seed
         self._objective = objective
-        self._rules = mutation_ctor(), replacement_ctor()
+        self._rules = mutation(), replacement()
         # Gin makes a `Tunable` for each policy. The bound values are always the same, so that a run that goes
         # on has the configuration from before. `PolicyController` assigns the values of `Evolution`.
         lowest = {name: setting.limits[0] for name, setting in settings.items()}

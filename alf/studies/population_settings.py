@@ -29,7 +29,7 @@ class Population:
         num_cpus, num_gpus: the CPUs and GPUs of each member, on this machine or in the cluster. None CPUs: an
             equal share of all CPUs, so that all members train at the same time.
         resources: dict of resources by the cluster's own names, numbers that each member occupies; or None.
-        mutation_ctor, replacement_ctor: callables () -> `Mutation`, `Replacement`.
+        mutation, replacement: callables () -> `Mutation`, `Replacement`.
     """
 
     settings: dict[str, Range]
@@ -40,10 +40,10 @@ class Population:
     num_cpus: Annotated[PositiveFloat | None, Role.EXECUTION] = None
     num_gpus: Annotated[NonNegativeFloat, Role.EXECUTION] = 0
     resources: Annotated[dict[str, float] | None, Role.EXECUTION] = None
-    mutation_ctor: Callable[[], Mutation] = Mutation
-    replacement_ctor: Callable[[], Replacement] = Replacement
+    mutation: Callable[[], Mutation] = Mutation
+    replacement: Callable[[], Replacement] = Replacement
 
     def __post_init__(self):
         check_settings("Population", self.settings)
         self.resources = self.resources or {}
-        self.mutation, self.replacement = self.mutation_ctor(), self.replacement_ctor()
+        self.rules = self.mutation(), self.replacement()

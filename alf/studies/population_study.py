@@ -79,7 +79,7 @@ class PopulationStudy:
         # `Evolution` and the seed of each member follow from it, also when the study goes on.
         seeds = np.random.SeedSequence(population.seed)
         self._seed = int(seeds.generate_state(1)[0]) if state is None else state["seed"]
-        rules = population.mutation, population.replacement, population.objective, self._seed
+        rules = *population.rules, population.objective, self._seed
         self.evolution = Evolution(population.settings, *rules, has_checkpoints=True)
         if state is None:
             self.evolution.begin(num_members)

@@ -23,7 +23,7 @@ alf.environments.load.name = "Faulty-v0"
 alf.environments.load.batch_size = 2
 alf.environments.load.num_workers = 0
 """
-_BATCHED = "Experiment.env_ctor = @RefillingEnvironment"
+_BATCHED = "Experiment.env = @RefillingEnvironment"
 _OFF_POLICY = """
 Experiment.num_groups = 1
 Experiment.data_transformers = (@ObservationNormalizer, @RewardClipping)
@@ -44,7 +44,7 @@ alf.Learner.optimizer = @Adam()
     "dqn": _LOAD
     + _OFF_POLICY
     + """
-Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
+Experiment.policy = @alf.EpsilonGreedyPolicy
 Experiment.algorithm = @DqnAlgorithm
 alf.EpsilonGreedyPolicy.epsilon = 0.1
 ReplayTraining.mini_batch_length = 2
@@ -55,7 +55,7 @@ alf.Learner.optimizer = @Adam()
     + _OFF_POLICY
     + """
 alf.environments.load.continuous = True
-Experiment.policy_ctor = @SacPolicy
+Experiment.policy = @SacPolicy
 Experiment.algorithm = @SacAlgorithm
 PolicyNetwork.fc_layer_params = (8,)
 CriticsNetwork.fc_layer_params = (8,)

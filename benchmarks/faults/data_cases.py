@@ -47,7 +47,7 @@ def _add_batched_cases():
         _DATA.add(f"nan_discount_{name}", title, fault, expected, config, first_saved=True)(train_with_fault)
     expected = Expected(1, r"^error: .*env.*action.*not finite", within=5.0, saved=True, continues=True)
     fault = {"kind": "nan_action", "where": "behavior"}
-    params = ["Experiment.behavior_ctor = @make_behavior"]
+    params = ["Experiment.behavior = @make_behavior"]
     add = _DATA.add(
         "nan_action", "NaN in the action of a behavior", fault, expected, "sac", params, first_saved=True
     )

@@ -14,8 +14,8 @@ PARAMS = [
     "alf.Learner.optimizer = @Adam()",
     "load.batch_size = 3",
     "alf.environments.load.name = 'CartPole-v1'",
-    "Experiment.env_ctor = @load",
-    "Experiment.policy_ctor = @EpsilonGreedyPolicy",
+    "Experiment.env = @load",
+    "Experiment.policy = @EpsilonGreedyPolicy",
     "alf.EpsilonGreedyPolicy.epsilon = 0.5",
 ]
 METRIC = "Monitoring.metrics = [@py_metrics.AverageReturnMetric()]"

@@ -30,7 +30,7 @@ MODULE = """
 SETTINGS = """
     import my_tf_environment
 
-    Experiment.env_ctor = @make_counting
+    Experiment.env = @make_counting
     Experiment.num_groups = 2
     Experiment.unroll_length = 5
     alf.Learner.optimizer = @Adam()
@@ -61,7 +61,7 @@ def test_a_run_trains_goes_on_and_is_evaluated(tmp_path):
     assert any(row.get("eval/return_mean") for row in rows), rows
     done = run_program("alf.bin.evaluate:console_main", f"--root_dir={root_dir}", "--num_episodes=3")
     assert done.status == 0, done.err
-    done = train("Experiment.env_ctor = @Broken", root_dir=tmp_path / "other")
+    done = train("Experiment.env = @Broken", root_dir=tmp_path / "other")
     last = done.err.splitlines()[-1]
     assert done.status == 1 and re.match(
         r"error: envs\[[01]\] \(Broken\) returned 2 in discount of sub-environment 0, in row 0 of", last

@@ -36,9 +36,7 @@ def policy():
     env = make_env()
     ctors = [functools.partial(FrameStacker, num_frames=2), ObservationNormalizer]
     transformer = Pipeline(to_tensor_spec(env.observation_spec()), NUMBER, ctors)
-    network = functools.partial(
-        ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=functools.partial(GRU, units=4)
-    )
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn=functools.partial(GRU, units=4))
     action_spec = to_tensor_spec(env.action_spec())
     env.close()
     return ActorCriticPolicy(transformer.observation_spec, action_spec, network, data_transformer=transformer)

@@ -35,13 +35,13 @@ SMALL = dict(fc_layer_params=(16,))
 QNET = functools.partial(QValueNetwork, seed=0, **SMALL)
 
 
-def make_policy(action_spec=ACTION, rnn_ctor=None, dueling=True, epsilon=0.05):
-    network_ctor = functools.partial(QValueNetwork, rnn_ctor=rnn_ctor, seed=0, dueling=dueling, **SMALL)
-    return EpsilonGreedyPolicy(OBSERVATION, action_spec, network_ctor, epsilon)
+def make_policy(action_spec=ACTION, rnn=None, dueling=True, epsilon=0.05):
+    network = functools.partial(QValueNetwork, rnn=rnn, seed=0, dueling=dueling, **SMALL)
+    return EpsilonGreedyPolicy(OBSERVATION, action_spec, network, epsilon)
 
 
-def make_algorithm(rnn_ctor=None, dueling=True, epsilon=0.05, **kwargs):
-    return DqnAlgorithm(make_policy(rnn_ctor=rnn_ctor, dueling=dueling, epsilon=epsilon), **kwargs)
+def make_algorithm(rnn=None, dueling=True, epsilon=0.05, **kwargs):
+    return DqnAlgorithm(make_policy(rnn=rnn, dueling=dueling, epsilon=epsilon), **kwargs)
 
 
 def make_learner(algorithm, optimizer=None, **kwargs):
@@ -173,10 +173,10 @@ def test_only_the_network_that_learns_is_trained():
     assert all(np.abs(g).max() > 0 for g in gradient)
 
 
-@pytest.mark.parametrize("rnn_ctor", [None, GRU])
-def test_the_target_network_never_runs_as_in_training(rnn_ctor):
+@pytest.mark.parametrize("rnn", [None, GRU])
+def test_the_target_network_never_runs_as_in_training(rnn):
     """Layers such as batch normalization would change their variables."""
-    algorithm = make_algorithm(rnn_ctor=rnn_ctor)
+    algorithm = make_algorithm(rnn=rnn)
     network, calls = algorithm._target_network, []
     algorithm._target_network = lambda *args: (calls.append(args[3]), network(*args))[1]
     experience = make_experience(algorithm)
@@ -205,9 +205,9 @@ def test_gradient_is_that_of_q_alone():
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("rnn_ctor", [GRU, LSTM])
-def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn_ctor):
-    algorithm = make_algorithm(rnn_ctor=rnn_ctor, n_step=2, burn_in=2)
+@pytest.mark.parametrize("rnn", [GRU, LSTM])
+def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn):
+    algorithm = make_algorithm(rnn=rnn, n_step=2, burn_in=2)
     change(algorithm)
     experience = make_experience(algorithm)
     with tf.GradientTape() as tape:
@@ -228,7 +228,7 @@ def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn_ctor):
 
 def test_recurrent_loss_follows_the_stored_state():
     """Against steps one after another, as acting makes them."""
-    algorithm = make_algorithm(rnn_ctor=GRU, discount=0.9, huber_delta=None)
+    algorithm = make_algorithm(rnn=GRU, discount=0.9, huber_delta=None)
     change(algorithm)
     experience = make_experience(algorithm)
 
@@ -306,9 +306,9 @@ def test_epsilon_follows_its_schedule():
     assert algorithm.calc_loss(experience, algorithm.train_step(experience, ())).extra["epsilon"] == 0.0
 
 
-@pytest.mark.parametrize("rnn_ctor", [GRU, LSTM])
-def test_state_of_a_recurrent_network_goes_on(rnn_ctor):
-    policy = make_policy(rnn_ctor=rnn_ctor)
+@pytest.mark.parametrize("rnn", [GRU, LSTM])
+def test_state_of_a_recurrent_network_goes_on(rnn):
+    policy = make_policy(rnn=rnn)
     rows = time_step(5)
     state = zeros_from_spec(policy.state_spec, 5)
     for step in (policy.rollout_step, policy.predict_step):
@@ -377,8 +377,8 @@ def test_gin_configures_it():
 
 def test_learns_to_remember_from_prioritized_replay():
     def make_learner(specs):
-        network_ctor = functools.partial(QNET, rnn_ctor=functools.partial(GRU, units=8))
-        policy = EpsilonGreedyPolicy(specs.observation, specs.action, network_ctor, epsilon=0.1)
+        network = functools.partial(QNET, rnn=functools.partial(GRU, units=8))
+        policy = EpsilonGreedyPolicy(specs.observation, specs.action, network, epsilon=0.1)
         algorithm = DqnAlgorithm(policy, discount=0.9, tau=0.1, target_update_period=1, burn_in=1)
         training = replay_training(specs, policy, 4, 3, PrioritizedReplayer)
         return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training, max_grad_norm=10.0)

@@ -418,12 +418,12 @@ class Bandit(BatchedEnvironment):
         return EnvStep(np.full(rows, step_type, np.int32), reward.astype(np.float32), discount, observation)
 
 
-def make_for(env, action_ctor):
+def make_for(env, action_distribution):
     """A learner with a small network."""
     specs = EnvSpecs([env])
-    network_ctor = partial(ActorCriticNetwork, fc_layer_params=(32,), seed=0)
+    network = partial(ActorCriticNetwork, fc_layer_params=(32,), seed=0)
     policy = ActorCriticPolicy(
-        specs.observation, specs.action, network_ctor, action_ctor, action_mask_key="action_mask"
+        specs.observation, specs.action, network, action_distribution, action_mask_key="action_mask"
     )
     algorithm = ImpalaAlgorithm(policy, entropy_weight=0.001)
     return Learner(algorithm, tf.keras.optimizers.legacy.Adam(0.01), max_grad_norm=0.5)

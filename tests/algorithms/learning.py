@@ -40,9 +40,9 @@ def train(env, make_learner, unroll_length, num_updates):
     return learner, results["AverageReturn"]
 
 
-def replay_training(specs, policy, unroll_length, length, replayer_ctor=UniformReplayer):
+def replay_training(specs, policy, unroll_length, length, make_replayer=UniformReplayer):
     """Training on sequences of `length` steps from a replay buffer."""
-    replayer = replayer_ctor(specs.unroll_spec(policy, unroll_length), num_envs=1, capacity=20_000)
+    replayer = make_replayer(specs.unroll_spec(policy, unroll_length), num_envs=1, capacity=20_000)
     return ReplayTraining(
         replayer, mini_batch_size=64, mini_batch_length=length, initial_collect_steps=256, replay_ratio=0.25
     )

@@ -367,15 +367,15 @@ def test_numbers_are_finite_and_not_negative(name, policies):
             PPOAlgorithm(policies[0], **{name: value})
 
 
-def make_recurrent_policy(specs, rnn_ctor, compute_dtype="float32"):
-    network_ctor = functools.partial(
+def make_recurrent_policy(specs, rnn, compute_dtype="float32"):
+    network = functools.partial(
         ActorCriticNetwork,
         fc_layer_params=(16,),
-        rnn_ctor=functools.partial(rnn_ctor, units=8),
+        rnn=functools.partial(rnn, units=8),
         compute_dtype=compute_dtype,
         seed=0,
     )
-    return ActorCriticPolicy(specs.observation, specs.action, network_ctor)
+    return ActorCriticPolicy(specs.observation, specs.action, network)
 
 
 def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
@@ -399,10 +399,10 @@ def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
     assert np.abs(other[0] - params[0]).max() > 1e-3, "the state matters"
 
 
-@pytest.mark.parametrize("rnn_ctor, compute_dtype", [(LSTM, "float32"), (GRU, "bfloat16")])
-def test_learns_to_remember(rnn_ctor, compute_dtype):
+@pytest.mark.parametrize("rnn, compute_dtype", [(LSTM, "float32"), (GRU, "bfloat16")])
+def test_learns_to_remember(rnn, compute_dtype):
     def make_learner(specs):
-        policy = make_recurrent_policy(specs, rnn_ctor, compute_dtype)
+        policy = make_recurrent_policy(specs, rnn, compute_dtype)
         # Where nearly all returns are equal, normalized advantages are noise that makes policies forget.
         algorithm = PPOAlgorithm(policy, normalize_advantages=False)
         optimizer = tf.keras.optimizers.legacy.Adam(1e-2, epsilon=1e-5)

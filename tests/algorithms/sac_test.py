@@ -46,14 +46,14 @@ def sgd(learning_rate=0.1):
 def make_algorithm(action_spec=BOX, rnn=None, actor_rnn=None, **kwargs):
     """With recurrent critics if `rnn` is a class, and a recurrent actor if one of the two is."""
     with_rnn = lambda cls: cls and functools.partial(cls, units=7)  # noqa: E731
-    critic_ctor = functools.partial(CRITICS, rnn_ctor=with_rnn(rnn))
+    critic = functools.partial(CRITICS, rnn=with_rnn(rnn))
     policy = SacPolicy(
         OBSERVATION,
         action_spec,
-        functools.partial(ACTOR, rnn_ctor=with_rnn(actor_rnn or rnn)),
-        recurrent_critic_ctor=critic_ctor if rnn else None,
+        functools.partial(ACTOR, rnn=with_rnn(actor_rnn or rnn)),
+        recurrent_critic=critic if rnn else None,
     )
-    return SacAlgorithm(policy, critic_ctor=None if rnn else critic_ctor, **kwargs)
+    return SacAlgorithm(policy, critic=None if rnn else critic, **kwargs)
 
 
 def make_learner(algorithm, optimizer=None, **kwargs):
@@ -500,12 +500,12 @@ def test_optimizers_are_checked(subtests):
 
 
 def test_recurrent_critics_come_from_the_policy():
-    critic_ctor = functools.partial(CriticsNetwork, rnn_ctor=GRU)
-    with pytest.raises(ConfigError, match="set SacPolicy.recurrent_critic_ctor instead"):
-        SacAlgorithm(SacPolicy(OBSERVATION, BOX), critic_ctor=critic_ctor)
-    policy = SacPolicy(OBSERVATION, BOX, recurrent_critic_ctor=critic_ctor)
-    with pytest.raises(ConfigError, match="SacAlgorithm.critic_ctor is set, but"):
-        SacAlgorithm(policy, critic_ctor=CriticsNetwork)
+    critic = functools.partial(CriticsNetwork, rnn=GRU)
+    with pytest.raises(ConfigError, match="set SacPolicy.recurrent_critic instead"):
+        SacAlgorithm(SacPolicy(OBSERVATION, BOX), critic=critic)
+    policy = SacPolicy(OBSERVATION, BOX, recurrent_critic=critic)
+    with pytest.raises(ConfigError, match="SacAlgorithm.critic is set, but"):
+        SacAlgorithm(policy, critic=CriticsNetwork)
 
 
 @pytest.mark.parametrize(
@@ -562,7 +562,7 @@ def test_learns_in_a_box():
 
 def test_learns_to_remember_with_choices():
     def make_learner(specs):
-        networks = (functools.partial(x, rnn_ctor=functools.partial(LSTM, units=8)) for x in (ACTOR, CRITICS))
+        networks = (functools.partial(x, rnn=functools.partial(LSTM, units=8)) for x in (ACTOR, CRITICS))
         policy = SacPolicy(specs.observation, specs.action, *networks)
         settings = dict(tau=0.1, initial_alpha=0.1, discount=0.9, target_entropy=0.1, burn_in=1)
         algorithm = SacAlgorithm(policy, **settings)

@@ -11,7 +11,7 @@ from alf.algorithms.algorithm import TargetUpdater
 from alf.core.nest_utils import zeros_from_spec
 from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder, NatureEncoder, QValueNetwork
 
-KERAS = functools.partial(KerasEncoder, model_ctor=lambda spec: tf.keras.layers.Dense(8))
+KERAS = functools.partial(KerasEncoder, model=lambda spec: tf.keras.layers.Dense(8))
 
 
 def as_module(*variables):
@@ -78,10 +78,10 @@ def test_sources_and_targets_must_be_alike():
 @pytest.mark.parametrize(
     "make_network",
     [
-        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, spectral_norm=True, rnn_ctor=LSTM),
-        lambda: QValueNetwork(tf.TensorSpec((4,)), 2, layer_norm=True, rnn_ctor=GRU),
-        lambda: ActorCriticNetwork(tf.TensorSpec((1, 36, 36), tf.uint8), 2, (), encoder_ctor=NatureEncoder),
-        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, (), encoder_ctor=KERAS),
+        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, spectral_norm=True, rnn=LSTM),
+        lambda: QValueNetwork(tf.TensorSpec((4,)), 2, layer_norm=True, rnn=GRU),
+        lambda: ActorCriticNetwork(tf.TensorSpec((1, 36, 36), tf.uint8), 2, (), encoder=NatureEncoder),
+        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, (), encoder=KERAS),
     ],
     ids=["mlp", "q", "nature", "keras"],
 )

@@ -63,7 +63,7 @@ def test_every_kind_has_the_same_number_of_environments():
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_settings_of_each_workload_fit_together(name):
     workload = dataclasses.replace(WORKLOADS[name], num_envs=1, batch_size=2)
-    env = (workload.env_alone_ctor or workload.env_ctor)(2, 0)
+    env = (workload.env_alone or workload.env)(2, 0)
     learner = workload.make_learner([env])
     driver = AsyncOffPolicyDriver([env], learner, workload.unroll_length, workload.driver_settings())
     learner.check_batch(*driver.batch_shape)

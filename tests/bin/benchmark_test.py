@@ -90,7 +90,7 @@ def test_each_step_is_measured_once():
     "kind, driver", [("dqn", "AsyncOffPolicyDriver"), ("cartpole", "SyncOffPolicyDriver")]
 )
 def test_nothing_is_learned_from_samples(bench, learners, driver, kind):
-    config = KINDS[kind] + f"\nExperiment.driver_ctor = @{driver}\n"
+    config = KINDS[kind] + f"\nExperiment.driver = @{driver}\n"
     config += "Experiment.data_transformers = (@ObservationNormalizer,)\n"
     status, result, _ = bench(config, sample_only=True)
     assert status == 0 and result["training"] is None

@@ -80,7 +80,7 @@ def test_a_constructor_that_cannot_render(check):
     assert (status, errors) == (1, [])  # for another reason
 
 
-@pytest.mark.parametrize("config", [GIN, "import broken_env_module\nExperiment.env_ctor = @Adam"])
+@pytest.mark.parametrize("config", [GIN, "import broken_env_module\nExperiment.env = @Adam"])
 def test_the_name_counts_more_than_the_gin_file(check, config):
     status, out, errors = check(config, name="MountainCar-v0")
     assert (status, errors) == (0, []) and "problems: none" in out
@@ -126,7 +126,7 @@ WRONG = [
         dict(name="CartPole-v1", gin_param=["Summaries.interval = 3"]),
         "nothing reads the gin",
     ),
-    (dict(config="import broken_env_module\nExperiment.env_ctor = @Adam"), "Experiment.env_ctor is not"),
+    (dict(config="import broken_env_module\nExperiment.env = @Adam"), "Experiment.env is not"),
     (dict(name="CartPole-v1", num_steps=0), "--num_steps is 0"),
     (dict(name="CartPole-v1", step_timeout=0.0), "--step_timeout is 0.0"),
     (dict(name="CartPole-v1", start_timeout=0.0), "--start_timeout is 0.0"),

@@ -93,7 +93,7 @@ KINDS = {
         Policies.frozen = ("c",)
         Policies.num_sequences = 1
       """,
-    "lstm": COMMON + CARTPOLE + "ActorCriticNetwork.rnn_ctor = @LSTM\nLSTM.units = 4\n",
+    "lstm": COMMON + CARTPOLE + "ActorCriticNetwork.rnn = @LSTM\nLSTM.units = 4\n",
     "own": "import uneven_env\n" + COMMON + "alf.environments.load.name = @Uneven\n" + IN_PROCESS,
     "dict": COMMON + 'alf.environments.load.name = "uneven_env:Uneven-v0"\n' + IN_PROCESS,
     "mujoco": COMMON
@@ -121,14 +121,14 @@ KINDS = {
     + CARTPOLE
     + REPLAY
     + """
-        Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
+        Experiment.policy = @alf.EpsilonGreedyPolicy
         Experiment.algorithm = @DqnAlgorithm
         QValueNetwork.fc_layer_params = (8,)
       """,
     "sac": COMMON
     + REPLAY
     + """
-        Experiment.policy_ctor = @SacPolicy
+        Experiment.policy = @SacPolicy
         Experiment.algorithm = @SacAlgorithm
         alf.environments.load.name = "Pendulum-v1"
         alf.environments.load.max_episode_steps = 20

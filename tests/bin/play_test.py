@@ -215,10 +215,10 @@ def test_an_environment_of_many(root_of, command, tmp_path):
         "@gin.configurable\ndef many(seed):\n    return load('CartPole-v1', 3, seed=seed)\n"
     )
     sys.path.insert(0, str(tmp_path))
-    params = ["import many_envs", "Experiment.env_ctor = @many"]
+    params = ["import many_envs", "Experiment.env = @many"]
     values = dict(root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"), gin_param=params)
     status, _, errors = command(play, **values)
-    assert status == 2 and "env_ctor makes 3 environments" in errors[0] and "batch_size" in errors[0]
+    assert status == 2 and "env makes 3 environments" in errors[0] and "batch_size" in errors[0]
 
 
 # The screen

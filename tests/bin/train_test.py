@@ -103,7 +103,7 @@ def configure(tmp_path, env):
     path = tmp_path / "mine.gin"
     path.write_text(
         f"import {module}\n"
-        f"Experiment.env_ctor = @{module}.{env}\n"
+        f"Experiment.env = @{module}.{env}\n"
         "alf.Learner.optimizer = @Adam()\n"
         "alf.Learner.max_grad_norm = 40.0\n"
         "Adam.learning_rate = 1e-3\n"
@@ -350,8 +350,14 @@ def test_a_file_without_a_flag(command, tmp_path, monkeypatch):
     gin_file = tmp_path / "mine.gin"
     gin_file.write_text('Experiment.algorithm = "impala"\nalf.environments.load.name = "CartPole-v1"\n')
     arguments = [str(gin_file), "--unroll_length=8", "--num_envs=2", "--num_iterations=1"]
+    arguments += ["--driver=@SyncOffPolicyDriver", "--rnn=@GRU"]
     assert command(train, *arguments)[::2] == (0, [])
     assert os.listdir(tmp_path / "runs") == ["mine"]
+    config = (tmp_path / "runs" / "mine" / "operative_config.gin").read_text()
+    assert (
+        "\nExperiment.driver = @SyncOffPolicyDriver\n" in config
+        and "\nActorCriticNetwork.rnn = @GRU\n" in config
+    )
     (error,) = command(train, *arguments, "--learning_rate=x")[2]
     assert error.startswith("error: Adam.learning_rate is 'x': it must be a number at least 0")
 

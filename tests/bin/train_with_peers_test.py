@@ -13,7 +13,7 @@ from tests.peer_processes import find_free_ports, tf_config
 
 FOREVER = 10**9
 SETTINGS = {
-    "Experiment.strategy_ctor": "@MultiWorkerMirroredStrategy",
+    "Experiment.strategy": "@MultiWorkerMirroredStrategy",
     "MultiWorkerMirroredStrategy.start_timeout": 200.0,
     "Checkpoints.interval": 0.0,
 }

@@ -24,7 +24,7 @@ def test_defaults_are_texts_as_gin_writes_them():
         "Experiment.unroll_length": "8",
         "Experiment.exp_replayer": "'one_time'",
         "main/Experiment.algorithm": "@ImpalaAlgorithm",
-        "alf.training.Experiment.env_ctor": "@alf.environments.load",
+        "alf.training.Experiment.env": "@alf.environments.load",
         "ActorCriticNetwork.fc_layer_params": "(64, 64)",
         "alf.environments.load.name": None,
         "Nothing.x": None,

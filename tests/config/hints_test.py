@@ -55,7 +55,7 @@ WRONG_NAMES = {
     "AsyncOffPolicyDriver.max_waiting_batches = 0": "DriverSettings.mode = 'lockstep'",
     "Trainer.batches_per_train_ite = 3": "Trainer.batches_per_train_iter = 3",
     "a/Trainer.batches_per_train_ite = 3": "a/Trainer.batches_per_train_iter = 3",
-    "Experiment.env_ctor = @Minimall": "Experiment.env_ctor = @Minimal",
+    "Experiment.env = @Minimall": "Experiment.env = @Minimal",
     "alf.Learner.optimizer = @a/Adm()": "alf.Learner.optimizer = @a/Adam()",
     "Adam.lr = 1e-3": "Adam.learning_rate = 1e-3",
     "b/Adam.lr = @LinearSchedule()": "b/Adam.learning_rate = @LinearSchedule()",
@@ -99,7 +99,7 @@ def test_a_parameter_of_another_configurable():
 LIKE_NOTHING = {
     "Qqq.x = 1": "--gin_param: No configurable matching 'Qqq'",
     "Trainer.qqq = 1": "--gin_param: Configurable 'Trainer' doesn't have a parameter named 'qqq'",
-    "Experiment.env_ctor = @qqq": "--gin_param: No configurable matching reference '@qqq'",
+    "Experiment.env = @qqq": "--gin_param: No configurable matching reference '@qqq'",
 }
 
 
@@ -144,7 +144,7 @@ WRONG_VALUES = {
     "Experiment.algorithm = 'PPOAlgorithm'": "one of 'ppo', 'impala', 'sac', 'dqn', a class",
     "Experiment.algorithm = None": "one of 'ppo', 'impala', 'sac', 'dqn', a class or function (@NAME)",
     "ActorCriticNetwork.fc_layer_params = (64)": "a tuple or list, each an integer, at least 1: write (64,)",
-    "main/ActorCriticNetwork.rnn_ctor = 3": "a class or function (@NAME), or None",
+    "main/ActorCriticNetwork.rnn = 3": "a class or function (@NAME), or None",
     "Experiment.policies = 'a'": "a Policies (@NAME()), or None",
 }
 
@@ -158,9 +158,9 @@ def test_a_value_of_another_kind(subtests):
 
 
 def test_a_value_of_the_right_kind():
-    parse_config([], ["ActorCriticNetwork.rnn_ctor = None", "Experiment.algorithm = @PPOAlgorithm"])
+    parse_config([], ["ActorCriticNetwork.rnn = None", "Experiment.algorithm = @PPOAlgorithm"])
     parse_config([], ["alf.environments.load.name = 'CartPole-v1'"])  # a text or a callable
-    parse_config([], ["Experiment.policy_ctor = {'a': @ActorCriticPolicy, 'b': @ActorCriticPolicy}"])
+    parse_config([], ["Experiment.policy = {'a': @ActorCriticPolicy, 'b': @ActorCriticPolicy}"])
     parse_config([], ["ctor = @PPOAlgorithm", "Experiment.algorithm = %ctor"])
 
 
@@ -196,7 +196,7 @@ PARENTHESES = {
     "Trainer.callbacks = (@Minimal,)": "Trainer.callbacks = (@Minimal(),)",
     "Population.settings = {'x.y': @a/Uniform}": "Population.settings = {'x.y': @a/Uniform()}",
     "Experiment.algorithm = @PPOAlgorithm()": "Experiment.algorithm = @PPOAlgorithm",
-    "Experiment.policy_ctor = {'a': @SacPolicy()}": "Experiment.policy_ctor = {'a': @SacPolicy}",
+    "Experiment.policy = {'a': @SacPolicy()}": "Experiment.policy = {'a': @SacPolicy}",
     "Experiment.data_transformers = (@FrameStacker, @RewardScaling())": (
         "Experiment.data_transformers = (@FrameStacker, @RewardScaling)"
     ),
@@ -214,9 +214,9 @@ def test_parentheses_that_are_missing_or_too_many(subtests):
 
 def test_a_line_that_may_be_meant_is_left_alone(subtests):
     for line in (
-        "Experiment.env_ctor = @MakesMinimal()",
-        "Experiment.strategy_ctor = @MultiWorkerMirroredStrategy",
-        "Population.mutation_ctor = @Mutation",
+        "Experiment.env = @MakesMinimal()",
+        "Experiment.strategy = @MultiWorkerMirroredStrategy",
+        "Population.mutation = @Mutation",
         "Minimal.limit = @Adam",
         "Adam.clipnorm = 1.0",
         "Adam.epsilon = 1e-5",

@@ -100,7 +100,7 @@ def test_the_file_of_a_study_says_which_bindings_came_with_an_included_file(read
 
 
 SOON = "ReplayTraining.initial_collect_steps = 1"
-SYNC = "Experiment.driver_ctor = @SyncOffPolicyDriver"
+SYNC = "Experiment.driver = @SyncOffPolicyDriver"
 OFFLINE = ["Experiment.num_envs = 0", "Experiment.offline_buffer = {buffer!r}"]
 NO_ENV = "environments.load.batch_size, environments.load.name"
 UNIFORM, PRIORITIZED = 'Experiment.exp_replayer = "uniform"', 'Experiment.exp_replayer = "prioritized"'

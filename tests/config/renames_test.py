@@ -5,8 +5,11 @@ import pytest
 
 from alf.config import registry
 from alf.config.comparison import find_differences, parse_settings
-from alf.config.renames import _MOVED, renew, renew_text
-from alf.config.settings import find_setting
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
+from alf.config.renames import _NAMES, renew, renew_text
+from alf.config.settings import find_setting, settings_of
+from alf.errors import ConfigError
 
 OLD = """# Parameters for AsyncOffPolicyDriver:
 AsyncOffPolicyDriver.learn_queue_cap = 2
@@ -93,8 +96,33 @@ def test_every_present_name_is_a_setting():
     assert [name for name in known if find_setting(name) is None] == []
 
 
-def test_each_name_that_has_moved_is_a_setting_of_its_object():
+def test_every_new_name_is_a_setting_and_no_old_one():
     registry.import_settings()
-    moved = [(f"{before[0]}.{name}", f"{owner}.{name}") for owner, before, names in _MOVED for name in names]
-    assert [old for old, _ in moved if find_setting(old)] == []
-    assert [new for _, new in moved if not find_setting(new)] == []
+    assert [old for old in _NAMES if find_setting(old)] == []
+    assert [new for new in _NAMES.values() if not find_setting(new)] == []
+
+
+def test_no_name_of_a_setting_ends_in_ctor():
+    registry.import_settings()
+    names = [f"{owner}.{name}" for owner in registry.find_own() for name in settings_of(owner)]
+    assert [name for name in names if name.endswith("_ctor")] == []
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("Experiment.env_ctor", "Experiment.env"),
+        ("alf.training.Experiment.policy_ctor", "Experiment.policy"),
+        ("main/ActorCriticNetwork.rnn_ctor", "main/ActorCriticNetwork.rnn"),
+        ("alf.EpsilonGreedyPolicy.network_ctor", "EpsilonGreedyPolicy.network"),
+        ("ActorCriticPolicy.action_ctor", "ActorCriticPolicy.action_distribution"),
+        ("AsyncOffPolicyDriver.statistics_ctor", "Monitoring.statistics"),
+    ],
+)
+def test_constructors_are_called_what_they_make(old, new):
+    """An older run goes on; a file of the user gets the line to write."""
+    registry.import_settings()
+    assert renew_text(f"{old} = @Adam\n") == f"{new} = @Adam\n"
+    assert renew({old: "@Adam"}) == {new: "@Adam"}
+    with own_config(), pytest.raises(ConfigError, match=rf"; did you mean {new} = @Adam \?"):
+        parse_config([], [f"{old} = @Adam"])

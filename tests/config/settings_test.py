@@ -214,7 +214,7 @@ MAY_CHANGE = {
     "eval/alf.environments.load": "max_episode_steps",
     "main/alf.Learner": "debug_summaries rollout_summaries summarize_grads_and_vars jit_compile device "
     "strategy",
-    "Experiment": "intra_op_threads learner_device strategy_ctor",
+    "Experiment": "intra_op_threads learner_device strategy",
     "StopCriteria": "num_env_steps",
     "EpisodeStatistics": "window",
     "RayCollectors": "settings weights_dtype compress",

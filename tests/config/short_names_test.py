@@ -24,12 +24,23 @@ MEANT = {
     ("impala", "max_episode_steps"): "alf.environments.load.max_episode_steps",
     ("sac", "capacity"): "UniformReplayer.capacity",
     ("dqn", "capacity"): "PrioritizedReplayer.capacity",
+    # Arguments of algorithms, learners and peers have these names, too.
+    ("ppo", "policy"): "Experiment.policy",
+    ("sac", "learner"): "Experiment.learner",
+    ("ppo", "driver"): "Experiment.driver",
+    ("impala", "strategy"): "Experiment.strategy",
+    ("ppo", "rnn"): "ActorCriticNetwork.rnn",
+    ("dqn", "rnn"): "QValueNetwork.rnn",
+    ("dqn", "encoder_ctor"): "QValueNetwork.encoder",  # of older versions
+    ("ppo", "driver_ctor"): "Experiment.driver",
     ("ppo", "interval_of_nothing.x"): "interval_of_nothing.x",  # gin itself says what is wrong with it
 }
 REFUSED = {
     ("ppo", "batch_size"): "--batch_size is not clear: write --num_envs",
     ("ppo", "tau"): "--tau is not clear: write --DqnAlgorithm.tau or --SacAlgorithm.tau",
     ("sac", "fc_layer_params"): "not clear: write --CriticsNetwork.fc_layer_params or --PolicyNetwork",
+    ("sac", "rnn"): "--rnn is not clear: write --CriticsNetwork.rnn or --PolicyNetwork.rnn",
+    ("ppo", "network"): "--network is not clear: write --ActorCriticPolicy.network or --SacPolicy.network or",
     ("ppo", "vf_coef"): "vf_coef .*is called PPOAlgorithm.value_loss_weight here .Stable-Baselines3: of half",
     ("ppo", "learning_ratee"): "--learning_ratee: there is no such setting; did you mean learning_rate",
 }

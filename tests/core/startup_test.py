@@ -71,8 +71,8 @@ tf.function(tf.transpose)(tf.zeros([1, 2], tf.uint8))
 """
 ENCODE = """
 from alf.networks import ImpalaResEncoder, NatureEncoder
-for encoder_ctor in (ImpalaResEncoder, NatureEncoder):
-    encoder = encoder_ctor(tf.TensorSpec([42, 42, 4], tf.uint8))
+for make_encoder in (ImpalaResEncoder, NatureEncoder):
+    encoder = make_encoder(tf.TensorSpec([42, 42, 4], tf.uint8))
     tf.function(encoder.__call__)(tf.zeros([2, 42, 42, 4], tf.uint8))
 """
 

@@ -174,7 +174,7 @@ CONFIG = """
 Experiment.num_groups = 1
 Experiment.seed = 0
 Experiment.unroll_length = 4
-Experiment.driver_ctor = @SyncOffPolicyDriver
+Experiment.driver = @SyncOffPolicyDriver
 Experiment.data_transformers = (@ObservationNormalizer,)
 alf.environments.load.name = "Pendulum-v1"
 alf.environments.load.batch_size = 2
@@ -254,7 +254,7 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
     with own_config():
         gin.parse_config(CONFIG.replace("Trainer.evaluator = @Evaluator", ""))
         gin.parse_config("StopCriteria.target_eval_return = 1000.0")
-        ctor = functools.partial(Evaluator, cluster_ctor=Hanging)
+        ctor = functools.partial(Evaluator, cluster=Hanging)
         trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator=ctor)
         interrupted = []
 
@@ -339,9 +339,9 @@ def test_what_the_cluster_lacks_is_refused_at_once_by_name(monkeypatch):
     with pytest.raises(ConfigError, match=rf"^RayEvaluator asks for CPU: 3, {has}"):
         RayEvaluator(num_cpus=CPUS + 1)
     with pytest.raises(ConfigError, match="RayEvaluator asks for TPU: 1, but"):
-        Evaluator(
-            interval_steps=1, place="cluster", cluster_ctor=lambda: RayEvaluator(resources={"TPU": 1})
-        ).open(FrozenPolicy(CountingEnvironment(1)))
+        Evaluator(interval_steps=1, place="cluster", cluster=lambda: RayEvaluator(resources={"TPU": 1})).open(
+            FrozenPolicy(CountingEnvironment(1))
+        )
     monkeypatch.setattr(reservation, "is_closed", lambda ray: True)  # as if ALF had started Ray
     message = "all_or_nothing: there is no room for 2 collectors of CPU: 1, far: 1 in this cluster: lower"
     with pytest.raises(ConfigError, match=message):

@@ -17,7 +17,7 @@ alf.Learner.optimizer = @Adam()
 StopCriteria.num_iterations = 1
 """
 DQN = """
-Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
+Experiment.policy = @alf.EpsilonGreedyPolicy
 Experiment.algorithm = @DqnAlgorithm
 Experiment.exp_replayer = "uniform"
 UniformReplayer.capacity = 1000
@@ -28,7 +28,7 @@ PICTURES = """
 import page_envs
 alf.environments.load.name = "Picture-v0"
 Experiment.data_transformers = (@FrameStacker,)
-ActorCriticNetwork.encoder_ctor = @NatureEncoder
+ActorCriticNetwork.encoder = @NatureEncoder
 """
 GAME = """
 Experiment.algorithm = @PPOAlgorithm
@@ -55,8 +55,8 @@ RESTS = {
         'import page_envs\nalf.environments.load.name = "ThreeRewards-v0"\n'
     ),
     ("docs/replay.md", "import my_script"): Rest(DQN),
-    ("docs/replay.md", "Experiment.behavior_ctor = @load_behavior"): Rest(DQN),
-    ("docs/multi_agent.md", "Experiment.env_ctor = @load_pettingzoo"): Rest(
+    ("docs/replay.md", "Experiment.behavior = @load_behavior"): Rest(DQN),
+    ("docs/multi_agent.md", "Experiment.env = @load_pettingzoo"): Rest(
         "import page_envs\nExperiment.algorithm = @PPOAlgorithm\n", envs=""
     ),
     ("docs/multi_agent.md", 'ActorCriticPolicy.action_mask_key = "action_mask"'): Rest(GAME),

@@ -300,12 +300,12 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
         return ThreadCollectors(make, specs, number, 1)
 
     experiment = Experiment(
-        env_ctor=lambda seed: CountingEnvironment(B),
+        env=lambda seed: CountingEnvironment(B),
         algorithm=ImpalaAlgorithm,
-        learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam()),
+        learner=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam()),
         num_groups=num_envs,
         num_collectors=num_collectors,
-        collectors_ctor=make_collectors,
+        collectors=make_collectors,
         unroll_length=4,
     )
     driver, seen, deadline = experiment.make_driver(), set(), time.monotonic() + 60

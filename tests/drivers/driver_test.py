@@ -112,8 +112,8 @@ def test_two_metrics_of_one_name_are_refused():
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS[:2])
-def test_statistics_ctor_makes_the_metrics(driver_class):
-    driver = make_driver(driver_class, statistics_ctor=functools.partial(EpisodeStatistics, window=3))
+def test_statistics_makes_the_metrics(driver_class):
+    driver = make_driver(driver_class, statistics=functools.partial(EpisodeStatistics, window=3))
     average = driver.get_metrics()[2]
     average.set_state([1.0, 2.0, 3.0, 4.0])
     assert average.get_state() == [2.0, 3.0, 4.0], "the window is not that of the setting"

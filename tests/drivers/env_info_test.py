@@ -64,8 +64,8 @@ def make_vector_env(numbers):
 def make_driver(driver_class, envs, observers=(), uses_env_info=False, **kwargs):
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     learner.uses_env_info = uses_env_info
-    statistics_ctor = functools.partial(EpisodeStatistics, window=10**6)
-    kwargs = {"unroll_length": 5, "statistics_ctor": statistics_ctor, **kwargs}
+    statistics = functools.partial(EpisodeStatistics, window=10**6)
+    kwargs = {"unroll_length": 5, "statistics": statistics, **kwargs}
     return build_driver(driver_class, envs, learner, observers=observers, **kwargs)
 
 
@@ -263,10 +263,10 @@ def test_a_value_that_is_no_number_ends_the_run_with_its_name(driver_class, num_
 
 
 def make_policy(env, **kwargs):
-    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), **kwargs)
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), **kwargs)
     spec = FrozenPolicy(env)
     transformer = Pipeline(spec.observation_spec, tf.TensorSpec((), tf.float32), [FrameStacker])
-    return ActorCriticPolicy(transformer.observation_spec, spec.action_spec, network_ctor,
+    return ActorCriticPolicy(transformer.observation_spec, spec.action_spec, network,
                              data_transformer=transformer)  # fmt: skip
 
 
@@ -275,8 +275,8 @@ def make_policy(env, **kwargs):
     [
         (AsyncOffPolicyDriver, {}),
         (SyncOffPolicyDriver, {"share_layers": True}),
-        (AsyncOffPolicyDriver, {"rnn_ctor": GRU}),
-        (SyncOffPolicyDriver, {"rnn_ctor": GRU, "share_layers": False}),
+        (AsyncOffPolicyDriver, {"rnn": GRU}),
+        (SyncOffPolicyDriver, {"rnn": GRU, "share_layers": False}),
     ],
     ids=str,
 )
@@ -284,10 +284,10 @@ def test_the_value_of_a_first_row_is_that_of_training(driver_class, kwargs):
     envs = make_counting_envs(2, batch_size=3)
     policy = make_policy(envs[0], **kwargs)
     observer = Watcher("first_value")
-    statistics_ctor = functools.partial(EpisodeStatistics, first_value=True)
+    statistics = functools.partial(EpisodeStatistics, first_value=True)
     learner = RecordingLearner(policy)
     driver = build_driver(
-        driver_class, envs, learner, unroll_length=7, observers=[observer], statistics_ctor=statistics_ctor
+        driver_class, envs, learner, unroll_length=7, observers=[observer], statistics=statistics
     )
     (average,) = (metric for metric in driver.get_metrics() if metric.name == "AverageFirstValue")
     run(driver, lambda: all(len(unrolls) >= 3 for unrolls in learner.unrolls(2)) and average.get_state())
@@ -324,5 +324,5 @@ def test_a_policy_without_a_value_is_refused():
         make_driver(
             AsyncOffPolicyDriver,
             make_counting_envs(1),
-            statistics_ctor=functools.partial(EpisodeStatistics, first_value=True),
+            statistics=functools.partial(EpisodeStatistics, first_value=True),
         )

@@ -30,8 +30,8 @@ def make_envs(num_envs=2):
 ASYNC = functools.partial(AsyncOffPolicyDriver)
 WAYS = {
     "one after another": {},
-    "lockstep": {"driver_ctor": ASYNC, "settings": DriverSettings(mode="lockstep")},
-    "async": {"driver_ctor": ASYNC, "settings": DriverSettings(learn_queue_cap=2)},
+    "lockstep": {"driver": ASYNC, "settings": DriverSettings(mode="lockstep")},
+    "async": {"driver": ASYNC, "settings": DriverSettings(learn_queue_cap=2)},
 }
 
 

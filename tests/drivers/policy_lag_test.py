@@ -46,8 +46,8 @@ def train(make_driver, iterations=4, seed=0):
     """Trains on CartPole; returns the experience and the weights."""
     tf.random.set_seed(seed)
     envs = [load("CartPole-v1", 4, seed=100 * index) for index in range(3)]
-    network = functools.partial(ActorCriticNetwork, rnn_ctor=functools.partial(GRU, units=8), seed=1)
-    algorithm = PPOAlgorithm(ActorCriticPolicy(*make_specs(envs[0]), network_ctor=network))
+    network = functools.partial(ActorCriticNetwork, rnn=functools.partial(GRU, units=8), seed=1)
+    algorithm = PPOAlgorithm(ActorCriticPolicy(*make_specs(envs[0]), network=network))
     training = UnrollTraining(num_epochs=2, num_minibatches=2)
     learner = KeepingLearner(algorithm, SGD(), training, max_grad_norm=0.5)
     driver = make_driver(envs, learner, unroll_length=7)
@@ -321,8 +321,8 @@ def test_the_actors_copy_is_no_new_policy_and_has_variables_of_its_own():
 @pytest.mark.parametrize("cls", [ImpalaAlgorithm, PPOAlgorithm])
 def test_a_copy_acts_like_the_policy_and_shares_no_variable(cls):
     env = load("CartPole-v1", 4, seed=0)
-    network = functools.partial(ActorCriticNetwork, rnn_ctor=LSTM, share_layers=False, spectral_norm=True)
-    policy = ActorCriticPolicy(*make_specs(env), network_ctor=network)
+    network = functools.partial(ActorCriticNetwork, rnn=LSTM, share_layers=False, spectral_norm=True)
+    policy = ActorCriticPolicy(*make_specs(env), network=network)
     Learner(cls(policy), SGD())
     actor = policy.copy()
     assert not {id(v) for v in actor.variables} & {id(v) for v in policy.variables}

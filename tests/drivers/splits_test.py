@@ -114,7 +114,7 @@ def test_a_stall_names_the_split_that_hangs(monkeypatch):
 
 CONFIG = """
 import alf.learner.optimizers
-Experiment.env_ctor = @alf.environments.load
+Experiment.env = @alf.environments.load
 Experiment.num_groups = 2
 Experiment.unroll_length = 4
 Experiment.exp_replayer = "{replayer}"

@@ -49,7 +49,7 @@ def test_random_steps_are_no_part_of_experience_and_statistics(make):
         unroll_length=4,
         learn_queue_cap=2,
         observers=[observer],
-        statistics_ctor=functools.partial(EpisodeStatistics, window=10**6),
+        statistics=functools.partial(EpisodeStatistics, window=10**6),
     )
     driver.start()
     try:

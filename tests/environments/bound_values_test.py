@@ -117,7 +117,7 @@ def test_the_scope_counts(num_workers):
         assert env.reset().observation[0, 0] == 7
     with pytest.raises(ConfigError, match=r"nothing reads the gin binding eval/Bound\.limit"):
         check_dead_bindings()
-    with contextlib.closing(make_env(0, 1, env_ctor=load)) as env:
+    with contextlib.closing(make_env(0, 1, env=load)) as env:
         assert env.reset().observation[0, 0] == 8
     check_dead_bindings()
 

@@ -112,7 +112,7 @@ def test_bindings_reach_the_game(num_workers):
     """)
     with contextlib.closing(load_pettingzoo()) as env:
         assert env.space_names is None and env.render_fps == 3
-    with contextlib.closing(make_env(0, env_ctor=load_pettingzoo)) as env:
+    with contextlib.closing(make_env(0, env=load_pettingzoo)) as env:
         assert env.space_names == ("short", "long", "short", "twin")
     check_dead_bindings()
 

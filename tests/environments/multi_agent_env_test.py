@@ -559,7 +559,7 @@ StopCriteria.num_iterations = 2
             "ParallelGame",
             0,
             "PPOAlgorithm",
-            ["alf.environments.load.same = True", "ActorCriticNetwork.rnn_ctor = @GRU"],
+            ["alf.environments.load.same = True", "ActorCriticNetwork.rnn = @GRU"],
         ),
         ("TurnGame", 0, "ImpalaAlgorithm", ["ActorCriticPolicy.action_mask_key = 'action_mask'"]),
     ],

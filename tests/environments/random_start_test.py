@@ -127,7 +127,7 @@ def test_evaluation_starts_without_random_steps():
     """)
     for _ in range(3):
         load_counting = functools.partial(load, CountEnv, 20, num_workers=0)
-        with contextlib.closing(make_env(1, env_ctor=load_counting)) as env:
+        with contextlib.closing(make_env(1, env=load_counting)) as env:
             assert not env.reset().observation[:, STEP].any()
 
 

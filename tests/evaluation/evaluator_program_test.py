@@ -111,8 +111,8 @@ def test_workers_need_environments_that_can_be_divided(tmp_path):
     with own_config():
         trainer = make_configured(tmp_path, "thread")
         with gin.unlock_config():
-            gin.bind_parameter("Experiment.env_ctor", make_env)
+            gin.bind_parameter("Experiment.env", make_env)
         evaluator = Evaluator(interval_steps=1, place="process", num_workers=2)
-        with pytest.raises(ConfigError, match="Experiment.env_ctor needs an argument batch_size"):
+        with pytest.raises(ConfigError, match="Experiment.env needs an argument batch_size"):
             evaluator.open(trainer.learner.policy)
         trainer.close()

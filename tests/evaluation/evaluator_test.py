@@ -76,11 +76,11 @@ class EvaluationEnvironment(MatchObservationEnvironment):
 
 def make_trainer(root_dir, made=None, step=lambda env: None, stop=None, **kwargs):
     """A trainer whose evaluation environments are appended to `made`; kwargs: of `Evaluator`."""
-    env_ctor = functools.partial(make_env, [] if made is None else made, step)
+    env = functools.partial(make_env, [] if made is None else made, step)
     return small_runs.make_trainer(
         root_dir,
         stop or {"num_iterations": 5},
-        evaluator=functools.partial(Evaluator, env_ctor=env_ctor, **kwargs),
+        evaluator=functools.partial(Evaluator, env=env, **kwargs),
     )
 
 
@@ -127,7 +127,7 @@ def test_evaluations_come_at_their_interval_and_are_shown(tmp_path):
 
 
 def test_an_interval_in_seconds():
-    evaluator = Evaluator(interval_seconds=1000.0, env_ctor=EvaluationEnvironment)
+    evaluator = Evaluator(interval_seconds=1000.0, env=EvaluationEnvironment)
     evaluator._last_steps, evaluator._last_time = 0, time.monotonic()
     assert not evaluator.is_due(10**9)
     evaluator._last_time -= 1000.0
@@ -145,8 +145,8 @@ WRONG_SETTINGS = [
     ({"interval_steps": 1, "place": ["thread"]}, r"Evaluator.place is \['thread'\]: it must be one of"),
     ({"interval_steps": 1, "place": "moon"}, "Evaluator.place is 'moon': it must be one of"),
     ({"interval_steps": 1, "seed": -1}, "Evaluator.seed is -1"),
-    ({"interval_steps": 1, "place": "process", "env_ctor": int}, "with the place 'process' env"),
-    ({"interval_steps": 1, "place": "cluster", "env_ctor": int}, "with the place 'cluster' env"),
+    ({"interval_steps": 1, "place": "process", "env": int}, "with the place 'process' env"),
+    ({"interval_steps": 1, "place": "cluster", "env": int}, "with the place 'cluster' env"),
     ({"interval_steps": 1, "num_workers": 2}, "Evaluator.num_workers is 2: set place to 'process' or"),
     (
         {"interval_steps": 1, "num_workers": 3, "batch_size": 2, "place": "process"},
@@ -176,8 +176,8 @@ def run_evaluations(saved, count, **settings):
     """Evaluates a checkpoint several times; returns the environment, and a list of (observation, action)."""
     policy, path = saved
     made, seen = [], []
-    env_ctor = functools.partial(make_env, made, lambda env: None)
-    evaluator = Evaluator(interval_steps=1, env_ctor=env_ctor, **settings)
+    env = functools.partial(make_env, made, lambda env: None)
+    evaluator = Evaluator(interval_steps=1, env=env, **settings)
     evaluator.open(policy)
     choose = evaluator._session._agent.act
 
@@ -212,7 +212,7 @@ class LateThread(threading.Thread):
 def test_an_evaluator_that_is_closed_at_once_closes_its_environments(saved, monkeypatch, runs):
     made, policy = [], saved[0]
     monkeypatch.setattr("alf.evaluation.evaluator.threading.Thread", LateThread)
-    evaluator = Evaluator(interval_steps=1, env_ctor=functools.partial(make_env, made, lambda env: None))
+    evaluator = Evaluator(interval_steps=1, env=functools.partial(make_env, made, lambda env: None))
     evaluator.open(policy)
     if runs:
         evaluator.run("nowhere", 0)
@@ -423,7 +423,7 @@ class AfterIteration(Callback):
 CONFIG = """
 Experiment.num_groups = 1
 Experiment.unroll_length = 4
-Experiment.driver_ctor = @SyncOffPolicyDriver
+Experiment.driver = @SyncOffPolicyDriver
 alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 2
 eval/alf.environments.load.max_episode_steps = 7

@@ -63,19 +63,19 @@ class Car(gymnasium.Env):
 SMALL = dict(fc_layer_params=(16,), seed=1)
 
 
-def actor_critic(rnn_ctor=None, continuous=None, compute_dtype="float32", **encoder):
-    network = dict(SMALL, rnn_ctor=rnn_ctor, compute_dtype=compute_dtype, **encoder)
+def actor_critic(rnn=None, continuous=None, compute_dtype="float32", **encoder):
+    network = dict(SMALL, rnn=rnn, compute_dtype=compute_dtype, **encoder)
     actions = dict(continuous=continuous) if continuous else {}
     return functools.partial(
         ActorCriticPolicy,
-        network_ctor=functools.partial(ActorCriticNetwork, **network),
-        action_ctor=functools.partial(make_action_distribution, **actions),
+        network=functools.partial(ActorCriticNetwork, **network),
+        action_distribution=functools.partial(make_action_distribution, **actions),
     )
 
 
-_images = functools.partial(ObservationEncoder, image_encoder_ctor=ImpalaResEncoder)
-_sac = functools.partial(SacPolicy, network_ctor=functools.partial(PolicyNetwork, **SMALL))
-_dqn = functools.partial(EpsilonGreedyPolicy, network_ctor=functools.partial(QValueNetwork, **SMALL))
+_images = functools.partial(ObservationEncoder, image_encoder=ImpalaResEncoder)
+_sac = functools.partial(SacPolicy, network=functools.partial(PolicyNetwork, **SMALL))
+_dqn = functools.partial(EpsilonGreedyPolicy, network=functools.partial(QValueNetwork, **SMALL))
 _stack = functools.partial(FrameStacker, num_frames=3)
 _lstm, _gru = functools.partial(LSTM, units=8), functools.partial(GRU, units=8)
 # Name: environment, data transformers, policy.
@@ -87,19 +87,19 @@ CASES = {
     "parts_gru_beta": (
         Car,
         (PreviousAction, PreviousReward, EpisodeStep),
-        actor_critic(_gru, "beta", encoder_ctor=_images),
+        actor_critic(_gru, "beta", encoder=_images),
     ),
 }
 
 
-def make_case(env_name, transformers, policy_ctor, seed=3):
+def make_case(env_name, transformers, make_policy, seed=3):
     """Makes two sub-environments, and a policy whose actions differ from state to state."""
     limit = {} if callable(env_name) else {"max_episode_steps": 15}
     env = load(env_name, 2, seed=seed, num_workers="auto" if env_name == "CartPole-v1" else 0, **limit)
     specs = to_tensor_spec(env.observation_spec()), tf.TensorSpec(env.reward_spec().shape, tf.float32)
     action_spec = to_tensor_spec(env.action_spec())
     transformer = Pipeline(*specs, transformers, action_spec)
-    policy = policy_ctor(transformer.observation_spec, action_spec, data_transformer=transformer)
+    policy = make_policy(transformer.observation_spec, action_spec, data_transformer=transformer)
     rng = np.random.default_rng(seed)
     for variable in policy.trainable_variables:
         if variable.shape.rank > 1:

@@ -68,15 +68,13 @@ def policy():
         gin.parse_config("ActorCriticNetwork.fc_layer_params = (8,)")
         with contextlib.closing(make_vector(0, 1)) as env:
             specs = EnvSpecs([env])
-        return Experiment(env_ctor=make_vector, seed=0).make_policy(
-            specs.observation, specs.action, specs.reward
-        )
+        return Experiment(env=make_vector, seed=0).make_policy(specs.observation, specs.action, specs.reward)
 
 
 def play(policy, make_env, num_workers, seed=3, count=2):
     """Returns the `Episodes` of the last of `count` evaluations, of 11 episodes in 4 sub-environments."""
     settings = dict(batch_size=4, num_episodes=11, deterministic=True, seed=seed, video_interval=None)
-    sessions = [Session(policy, **x, env_ctor=make_env) for x in divide(settings, num_workers)]
+    sessions = [Session(policy, **x, env=make_env) for x in divide(settings, num_workers)]
     for _ in range(count):
         parts = [session.evaluate_weights(get_weights(policy)).episodes for session in sessions]
     for session in sessions:

@@ -107,22 +107,22 @@ def make_trainer(
     league,
     num_iterations,
     observers=(),
-    env_ctor=Duel,
+    env=Duel,
     parameter_update_period=None,
     **kwargs,
 ):
-    driver_ctor = functools.partial(
+    driver = functools.partial(
         build_driver,
         AsyncOffPolicyDriver,
         observers=observers,
         parameter_update_period=parameter_update_period,
     )
     experiment = {
-        "env_ctor": env_ctor,
-        "policy_ctor": Improving,
+        "env": env,
+        "policy": Improving,
         "algorithm": NoAlgorithm,
-        "learner_ctor": functools.partial(make_idle_learner, move=improve),
-        "driver_ctor": driver_ctor,
+        "learner": functools.partial(make_idle_learner, move=improve),
+        "driver": driver,
         "policies": league,
     }
     return small_runs.make_trainer(root_dir, {"num_iterations": num_iterations}, experiment, **kwargs)
@@ -355,7 +355,7 @@ def test_versions_of_another_network_are_refused(tmp_path):
         ActorCriticPolicy(
             spec,
             action,
-            network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(size,)),
+            network=functools.partial(ActorCriticNetwork, fc_layer_params=(size,)),
         )
         for size in (4, 5)
     )
@@ -398,11 +398,11 @@ def test_a_wrong_setting_is_named(subtests):
 
 def test_a_league_needs_an_opponent_seat(tmp_path):
     with pytest.raises(ConfigError, match="must have two agents or more"):
-        make_trainer(tmp_path, League(), 1, env_ctor=lambda seed: MatchObservationEnvironment(4))
+        make_trainer(tmp_path, League(), 1, env=lambda seed: MatchObservationEnvironment(4))
 
 
 def test_the_elo_of_the_experiment_is_the_one_that_is_asked_for(tmp_path):
-    elo_ctor = functools.partial(EloRating, first_rating=500.0)
-    trainer = make_trainer(tmp_path, League(elo_ctor=elo_ctor), 1)
+    elo = functools.partial(EloRating, first_rating=500.0)
+    trainer = make_trainer(tmp_path, League(elo=elo), 1)
     assert trainer.metrics["league/Elo"].result() == 500.0
     trainer.close()

@@ -44,10 +44,10 @@ def test_policies_of_two_algorithms_learn_side_by_side(tmp_path, mapping):
 def test_the_rating_of_a_policy_that_learns_rises(tmp_path):
     optimizer = tf.keras.optimizers.legacy.Adam(0.03)
     experiment = {
-        "env_ctor": Duel,
+        "env": Duel,
         "num_groups": 2,
-        "learner_ctor": functools.partial(Learner, optimizer=optimizer),
-        "driver_ctor": AsyncOffPolicyDriver,
+        "learner": functools.partial(Learner, optimizer=optimizer),
+        "driver": AsyncOffPolicyDriver,
         "policies": League(num_opponents=2, snapshot_interval=10, draw_interval=5),
     }
     trainer = small_runs.make_trainer(tmp_path, {"num_iterations": 300}, experiment)

@@ -48,12 +48,12 @@ class Adam:
         return Learner(algorithm, optimizer=optimizer, training=training)
 
 
-def make_experiment(policies, env_ctor=ENV, **kwargs):
-    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(16,))
+def make_experiment(policies, env=ENV, **kwargs):
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(16,))
     parts = {
-        "env_ctor": env_ctor,
-        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
-        "learner_ctor": Adam(),
+        "env": env,
+        "policy": functools.partial(ActorCriticPolicy, network=network),
+        "learner": Adam(),
         "unroll_length": 5,
         "seed": 0,
         **kwargs,
@@ -86,7 +86,7 @@ def make_chase():
     """Agents with different spaces; the reward of each is its action."""
     spaces = {"hunter": "cat", "prey": "mouse"}
     policies = Policies(("hunter", "prey"), {"cat": "hunter", "mouse": "prey"}, spaces=spaces)
-    return make_experiment(policies, env_ctor=lambda seed: Chase())
+    return make_experiment(policies, env=lambda seed: Chase())
 
 
 def test_policies_of_agents_with_different_spaces_train(tmp_path):
@@ -116,9 +116,9 @@ def make_two_algorithms(mapping):
     }
     return make_experiment(
         Policies(("a", "b"), mapping),
-        policy_ctor={
-            "a": functools.partial(ActorCriticPolicy, network_ctor=networks["a"]),
-            "b": functools.partial(EpsilonGreedyPolicy, network_ctor=networks["b"], epsilon=0.1),
+        policy={
+            "a": functools.partial(ActorCriticPolicy, network=networks["a"]),
+            "b": functools.partial(EpsilonGreedyPolicy, network=networks["b"], epsilon=0.1),
         },
         algorithm={"a": PPOAlgorithm, "b": DqnAlgorithm},
         exp_replayer={"a": "one_time", "b": "uniform"},
@@ -159,7 +159,7 @@ def test_frozen_policies_do_not_change_by_a_bit(frozen_run):
 def test_a_run_continues_with_all_of_its_policies(frozen_run):
     root_dir, _, first = frozen_run
     policies = Policies(("a", "b", "frozen"), frozen=("frozen",))
-    again = make_experiment(policies, seed=5, learner_ctor=make_idle_learner_with_adam).make_driver()
+    again = make_experiment(policies, seed=5, learner=make_idle_learner_with_adam).make_driver()
     trainer = build_trainer(str(root_dir), again, lambda: StopCriteria(num_iterations=13))
     restored = again.learner.policy
     for name, policy in first.learner.policy.policies.items():
@@ -179,16 +179,14 @@ def test_recurrent_and_other_policies_share_environments(tmp_path):
     """What the states are is counted in tests of the driver; here both kinds train."""
     networks = {
         "a": functools.partial(
-            ActorCriticNetwork, fc_layer_params=(16,), rnn_ctor=functools.partial(GRU, units=16)
+            ActorCriticNetwork, fc_layer_params=(16,), rnn=functools.partial(GRU, units=16)
         ),
         "b": functools.partial(ActorCriticNetwork, fc_layer_params=(16,)),
     }
     experiment = make_experiment(
         Policies(("a", "b"), map_in_turn),
-        env_ctor=lambda seed: RememberEnvironment(BATCH_SIZE, delay=3, seed=seed),
-        policy_ctor={
-            name: functools.partial(ActorCriticPolicy, network_ctor=n) for name, n in networks.items()
-        },
+        env=lambda seed: RememberEnvironment(BATCH_SIZE, delay=3, seed=seed),
+        policy={name: functools.partial(ActorCriticPolicy, network=n) for name, n in networks.items()},
         algorithm=ImpalaAlgorithm,
     )
     trainer = train(tmp_path, experiment, 12)
@@ -264,7 +262,7 @@ NOT_TOGETHER = [
         "exp_replayer is .* where Experiment.policies is",
     ),
     ({"offline_buffer": "x.npz"}, "Experiment.offline_buffer is set"),
-    ({"behavior_ctor": print}, "Experiment.behavior_ctor is set"),
+    ({"behavior": print}, "Experiment.behavior is set"),
 ]
 
 
@@ -283,7 +281,7 @@ def test_settings_of_learning_need_no_entry_for_frozen_policies():
 def test_a_frozen_policy_may_have_no_row(tmp_path):
     """It may be there for an evaluation, or because the run has had it before."""
     policies = Policies(("a", "b"), "a", frozen=("b",))
-    trainer = train(tmp_path, make_experiment(policies, learner_ctor=make_idle_learner), 2)
+    trainer = train(tmp_path, make_experiment(policies, learner=make_idle_learner), 2)
     assert int(trainer.learner.learners["a"].progress.updates) > 0
 
 
@@ -315,7 +313,7 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
         interval_steps=1,
         num_episodes=24,
         batch_size=12,
-        env_ctor=lambda seed: policies.wrap(ENV(seed=seed), seed),
+        env=lambda seed: policies.wrap(ENV(seed=seed), seed),
     )
     evaluations = []
 
@@ -325,9 +323,9 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
 
     experiment = make_experiment(
         policies,
-        policy_ctor={"a": Matching, "b": functools.partial(Matching, matches=False)},
+        policy={"a": Matching, "b": functools.partial(Matching, matches=False)},
         algorithm=NoAlgorithm,
-        learner_ctor=make_idle_learner,
+        learner=make_idle_learner,
     )
     train(tmp_path, experiment, 4, evaluator=evaluator, callbacks=[Keep()])
     figures = evaluations[-1].figures
@@ -337,10 +335,10 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
 
 def make_replay_policies(**kwargs):
     """Two policies of DQN, each with a replay buffer."""
-    network_ctor = functools.partial(QValueNetwork, fc_layer_params=(16,))
+    network = functools.partial(QValueNetwork, fc_layer_params=(16,))
     return make_experiment(
         Policies(("a", "b")),
-        policy_ctor=functools.partial(EpsilonGreedyPolicy, network_ctor=network_ctor, epsilon=0.1),
+        policy=functools.partial(EpsilonGreedyPolicy, network=network, epsilon=0.1),
         algorithm=DqnAlgorithm,
         exp_replayer="uniform",
         **kwargs,
@@ -416,4 +414,4 @@ def test_an_optimizer_belongs_to_one_learner():
     optimizer = tf.keras.optimizers.legacy.Adam(0.01)
     shared = functools.partial(Learner, optimizer=optimizer)
     with pytest.raises(ConfigError, match="the optimizer of another learner"):
-        make_experiment(Policies(("a", "b")), learner_ctor=shared).make_driver()
+        make_experiment(Policies(("a", "b")), learner=shared).make_driver()

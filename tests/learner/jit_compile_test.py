@@ -20,7 +20,7 @@ SMALL_GRU = functools.partial(GRU, units=4)
 
 
 @pytest.mark.parametrize(
-    "algorithm, continuous, rnn_ctor",
+    "algorithm, continuous, rnn",
     [
         (ImpalaAlgorithm, False, None),
         (IMPACT, True, None),
@@ -29,11 +29,11 @@ SMALL_GRU = functools.partial(GRU, units=4)
         (SacAlgorithm, False, None),
     ],
 )
-def test_losses_and_gradients_are_the_same(algorithm, continuous, rnn_ctor):
+def test_losses_and_gradients_are_the_same(algorithm, continuous, rnn):
     env = make_env(continuous)
-    learner = make_learner(algorithm, env, rnn_ctor, jit_compile=True)
+    learner = make_learner(algorithm, env, rnn, jit_compile=True)
     # Loops over time are unrolled, which takes most of the time where layers are recurrent.
-    batch, _ = learner._update.prepare(merge_unrolls(collect(env, learner, 2 if rnn_ctor else T)))
+    batch, _ = learner._update.prepare(merge_unrolls(collect(env, learner, 2 if rnn else T)))
     assert learner._update._compute._jit_compile
     _, loss, gradients = learner._update.loss_and_gradients(batch)
     _, compiled_loss, compiled = learner._update._compute(batch)

@@ -27,7 +27,7 @@ TIMEOUT = 3.0  # seconds that the update too many waits
 SECONDS = 200  # that the other process lives on at most
 
 
-def make_driver(strategy_ctor):
+def make_driver(strategy):
     def make_learner(algorithm, training, **settings):
         training = UnrollTraining(training.replayer, num_epochs=2)
         # Not Adam, which makes steps of equal size from gradients that are 0 but for rounding.
@@ -38,11 +38,11 @@ def make_driver(strategy_ctor):
         **parts("ppo"),
         num_groups=1,
         data_transformers=(ObservationNormalizer,),
-        learner_ctor=make_learner,
-        driver_ctor=SyncOffPolicyDriver,
+        learner=make_learner,
+        driver=SyncOffPolicyDriver,
         unroll_length=8,
         seed=0,
-        strategy_ctor=strategy_ctor,
+        strategy=strategy,
     ).make_driver()
 
 

@@ -64,7 +64,7 @@ def test_an_error_of_tensorflow_while_it_connects_is_shown(monkeypatch):
 def test_a_strategy_that_is_made_too_late_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("TF_CONFIG", tf_config(find_free_ports(1), 0))
     changes = ["alf.Learner.strategy = @MultiWorkerMirroredStrategy()"]
-    with pytest.raises(ConfigError, match="before TensorFlow starts: set Experiment.strategy_ctor"):
+    with pytest.raises(ConfigError, match="before TensorFlow starts: set Experiment.strategy"):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
 
 
@@ -73,10 +73,10 @@ def test_wrong_settings_are_named(tmp_path):
         peers.Peers(timeout=0)
     with pytest.raises(ConfigError, match="MultiWorkerMirroredStrategy.start_timeout is None: it must be"):
         peers.make_multi_worker_strategy(start_timeout=None)
-    with pytest.raises(ConfigError, match="Experiment.strategy_ctor is 3: it must be a class or function"):
-        Experiment(strategy_ctor=3)
-    changes = ["Experiment.strategy_ctor = 3"]
-    with pytest.raises(ConfigError, match="Experiment.strategy_ctor is 3: it must be a class or function"):
+    with pytest.raises(ConfigError, match="Experiment.strategy is 3: it must be a class or function"):
+        Experiment(strategy=3)
+    changes = ["Experiment.strategy = 3"]
+    with pytest.raises(ConfigError, match="Experiment.strategy is 3: it must be a class or function"):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
 
 
@@ -101,7 +101,7 @@ def two_processes():
     ],
 )
 def test_settings_that_several_processes_cannot_have_are_refused(tmp_path, gin_file, change, message):
-    changes = ["Experiment.strategy_ctor = @two_processes", change]
+    changes = ["Experiment.strategy = @two_processes", change]
     with pytest.raises(ConfigError, match=message):
         build(EXAMPLES / f"{gin_file}.gin", tmp_path, changes)
 

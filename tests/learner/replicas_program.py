@@ -40,26 +40,26 @@ def replay(replayer):
 
 def parts(kind):
     """What makes the learners of a kind: arguments of `Experiment`."""
-    lstm = functools.partial(ActorCriticNetwork, rnn_ctor=functools.partial(LSTM, 8), fc_layer_params=(8,))
+    lstm = functools.partial(ActorCriticNetwork, rnn=functools.partial(LSTM, 8), fc_layer_params=(8,))
     return {
         "ppo": dict(
-            env_ctor=functools.partial(load, "CartPole-v1", batch_size=8),
+            env=functools.partial(load, "CartPole-v1", batch_size=8),
             algorithm=PPOAlgorithm,
         ),
         "impala": dict(
-            env_ctor=functools.partial(load, "CartPole-v1", batch_size=8),
-            policy_ctor=functools.partial(ActorCriticPolicy, network_ctor=lstm),
+            env=functools.partial(load, "CartPole-v1", batch_size=8),
+            policy=functools.partial(ActorCriticPolicy, network=lstm),
             algorithm=ImpalaAlgorithm,
         ),
         "dqn": dict(
-            env_ctor=functools.partial(load, "CartPole-v1", batch_size=8),
-            policy_ctor=EpsilonGreedyPolicy,
+            env=functools.partial(load, "CartPole-v1", batch_size=8),
+            policy=EpsilonGreedyPolicy,
             algorithm=functools.partial(DqnAlgorithm, n_step=3, target_update_period=2),
             exp_replayer=functools.partial(PrioritizedReplayer, capacity=1000),
         ),
         "sac": dict(
-            env_ctor=functools.partial(load, "Pendulum-v1", batch_size=8, max_episode_steps=5, num_workers=0),
-            policy_ctor=SacPolicy,
+            env=functools.partial(load, "Pendulum-v1", batch_size=8, max_episode_steps=5, num_workers=0),
+            policy=SacPolicy,
             algorithm=SacAlgorithm,
             exp_replayer=functools.partial(PrioritizedReplayer, capacity=1000),
         ),
@@ -80,8 +80,8 @@ def make_driver(kind, strategy):
     return Experiment(
         **settings,
         num_groups=1,
-        learner_ctor=make_learner,
-        driver_ctor=SyncOffPolicyDriver,
+        learner=make_learner,
+        driver=SyncOffPolicyDriver,
         unroll_length=8,
         seed=0,
     ).make_driver()

@@ -24,28 +24,28 @@ def make_env(continuous=False):
     return MatchObservationEnvironment(4, episode_length=3, continuous=continuous)
 
 
-def make_learner(algorithm, env, rnn_ctor=None, optimizer=None, transformers=(), **settings):
+def make_learner(algorithm, env, rnn=None, optimizer=None, transformers=(), **settings):
     """Makes a learner; that of SAC and DQN trains on all sequences of its buffer in turn.
 
     Args:
         algorithm: class of an algorithm, or a partial of it.
         env: the environment whose experience it gets.
-        rnn_ctor: what makes recurrent layers, or None.
+        rnn: what makes recurrent layers, or None.
         optimizer: as in `Learner`; None is SGD.
         transformers: as in `Pipeline`.
         **settings: of `Learner`.
     """
     specs = EnvSpecs([env])
-    small = lambda cls: functools.partial(cls, fc_layer_params=(8,), rnn_ctor=rnn_ctor, seed=0)  # noqa: E731
+    small = lambda cls: functools.partial(cls, fc_layer_params=(8,), rnn=rnn, seed=0)  # noqa: E731
     pipeline = Pipeline(specs.observation, specs.reward, transformers)
     acting, more = (pipeline.observation_spec, specs.action), {"data_transformer": pipeline}
     if algorithm is DqnAlgorithm:
         policy = EpsilonGreedyPolicy(*acting, small(QValueNetwork), **more)
         algorithm = DqnAlgorithm(policy, target_update_period=2)
     elif algorithm is SacAlgorithm:
-        critic_ctor = small(CriticsNetwork)
-        policy = SacPolicy(*acting, small(PolicyNetwork), critic_ctor if rnn_ctor else None, **more)
-        algorithm = SacAlgorithm(policy, None if rnn_ctor else critic_ctor, initial_alpha=0.1)
+        critic = small(CriticsNetwork)
+        policy = SacPolicy(*acting, small(PolicyNetwork), critic if rnn else None, **more)
+        algorithm = SacAlgorithm(policy, None if rnn else critic, initial_alpha=0.1)
     else:
         policy = ActorCriticPolicy(*acting, small(ActorCriticNetwork), **more)
         algorithm = algorithm(policy)

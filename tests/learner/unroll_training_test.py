@@ -105,7 +105,7 @@ def test_minibatches_by_size():
 
 
 def make_policy(rnn=None):
-    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=rnn, seed=0)
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn=rnn, seed=0)
     policy = ActorCriticPolicy(OBSERVATION, ACTION, network)
     for variable in policy.trainable_variables:  # the heads begin near 0
         variable.assign_add(0.3 * tf.random.stateless_normal(variable.shape, (1, 2)))

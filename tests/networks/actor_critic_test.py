@@ -26,13 +26,13 @@ def make_model(spec):
     return tf.keras.layers.Dense(8, "tanh")
 
 
-def encoder_network(encoder_ctor, **kwargs):
+def encoder_network(encoder, **kwargs):
     """Makes a constructor of networks whose heads follow the encoder."""
-    return functools.partial(ActorCriticNetwork, fc_layer_params=(), encoder_ctor=encoder_ctor, **kwargs)
+    return functools.partial(ActorCriticNetwork, fc_layer_params=(), encoder=encoder, **kwargs)
 
 
 nature_network = encoder_network(NatureEncoder)
-keras_network = encoder_network(functools.partial(KerasEncoder, model_ctor=make_model))
+keras_network = encoder_network(functools.partial(KerasEncoder, model=make_model))
 
 
 def mlp_network(spec, num_outputs, share_layers=True, **kwargs):
@@ -45,14 +45,14 @@ NETWORKS = {
     "separate": (functools.partial(mlp_network, share_layers=False), VECTOR),
     "nested": (mlp_network, NESTED),
     "norms": (functools.partial(mlp_network, layer_norm=True, spectral_norm=True), VECTOR),
-    "res_encoder": (functools.partial(mlp_network, encoder_ctor=ImpalaResEncoder), IMAGE),
+    "res_encoder": (functools.partial(mlp_network, encoder=ImpalaResEncoder), IMAGE),
     "nature": (nature_network, IMAGE),
     "nature_bfloat16": (functools.partial(nature_network, compute_dtype="bfloat16"), IMAGE),
     "res": (encoder_network(ImpalaResEncoder), IMAGE),
     "keras": (keras_network, VECTOR),
     "keras_separate": (functools.partial(keras_network, share_layers=False), VECTOR),
 }
-all_cells = pytest.mark.parametrize("rnn_ctor", [GRU, LSTM])
+all_cells = pytest.mark.parametrize("rnn", [GRU, LSTM])
 shared_or_not = pytest.mark.parametrize("share_layers", [True, False])
 
 
@@ -95,8 +95,8 @@ in_graph = functools.partial(tf.function, autograph=False)
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_outputs_have_the_leading_dimensions_of_the_observation(name):
-    network_ctor, spec = NETWORKS[name]
-    network = network_ctor(spec, 3)
+    make_network, spec = NETWORKS[name]
+    network = make_network(spec, 3)
     num_variables = len(network.variables)
     for leading, wrap in (((), eager), ((5,), eager), ((7, 5), in_graph)):
         observation = random_observation(spec, *leading)
@@ -117,10 +117,10 @@ def test_outputs_have_the_leading_dimensions_of_the_observation(name):
 
 
 # All cells have the same layers before and after them: not each network needs both.
-@pytest.mark.parametrize("name, rnn_ctor", list(zip(NETWORKS, itertools.cycle((GRU, LSTM)))))
-def test_recurrent_networks(name, rnn_ctor):
-    network_ctor, spec = NETWORKS[name]
-    network = network_ctor(spec, 3, rnn_ctor=functools.partial(rnn_ctor, units=5))
+@pytest.mark.parametrize("name, rnn", list(zip(NETWORKS, itertools.cycle((GRU, LSTM)))))
+def test_recurrent_networks(name, rnn):
+    make_network, spec = NETWORKS[name]
+    network = make_network(spec, 3, rnn=functools.partial(rnn, units=5))
     num_variables = len(network.variables)
     state = random_state(network)
     outputs, value, final = in_graph(network)(
@@ -133,7 +133,7 @@ def test_recurrent_networks(name, rnn_ctor):
     for s in (final, new_state):
         tf.nest.assert_same_structure(network.state_spec, s)
         assert all(x.shape == (B, 5) and x.dtype == tf.float32 for x in tf.nest.flatten(s))
-    num_states = (2 if rnn_ctor is LSTM else 1) * (2 if "separate" in name else 1)
+    num_states = (2 if rnn is LSTM else 1) * (2 if "separate" in name else 1)
     assert len(tf.nest.flatten(network.state_spec)) == num_states
     assert len(network.variables) == num_variables
 
@@ -143,7 +143,7 @@ def test_sizes_may_be_unknown_when_tracing():
     x = random_observation(VECTOR, T, B)
     call = tf.function(network, input_signature=[tf.TensorSpec((None, None, 4))])
     assert_close(call(x), network(x))
-    network = mlp_network(VECTOR, 3, rnn_ctor=GRU)
+    network = mlp_network(VECTOR, 3, rnn=GRU)
     specs = [
         tf.TensorSpec((T, None, 4)),
         tf.TensorSpec((None, 64)),
@@ -156,8 +156,8 @@ def test_sizes_may_be_unknown_when_tracing():
 
 @shared_or_not
 @all_cells
-def test_unroll_equals_steps(rnn_ctor, share_layers):
-    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_ctor=rnn_ctor)
+def test_unroll_equals_steps(rnn, share_layers):
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn=rnn)
     enlarge_heads(network)
     x, state = random_observation(VECTOR, T, B), random_state(network)
     is_first = np.zeros((T, B), bool)
@@ -175,8 +175,8 @@ def test_unroll_equals_steps(rnn_ctor, share_layers):
 
 @shared_or_not
 @all_cells
-def test_rows_after_a_reset_are_a_fresh_unroll_and_segments_equal_the_whole(rnn_ctor, share_layers):
-    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_ctor=rnn_ctor)
+def test_rows_after_a_reset_are_a_fresh_unroll_and_segments_equal_the_whole(rnn, share_layers):
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn=rnn)
     enlarge_heads(network)
     x, state = random_observation(VECTOR, T, B), random_state(network)
     is_first = np.zeros((T, B), bool)
@@ -193,8 +193,8 @@ def test_rows_after_a_reset_are_a_fresh_unroll_and_segments_equal_the_whole(rnn_
 
 @shared_or_not
 @all_cells
-def test_gradients_flow_through_time_but_not_across_a_reset(rnn_ctor, share_layers):
-    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_ctor=rnn_ctor)
+def test_gradients_flow_through_time_but_not_across_a_reset(rnn, share_layers):
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn=rnn)
     x = random_observation(VECTOR, T, B)
     is_first = np.zeros((T, B), bool)
     is_first[2, 1] = True
@@ -229,14 +229,14 @@ def test_policy_computes_no_value():
     network = mlp_network(VECTOR, 3, share_layers=False)
     assert operations(network.policy, x).count("MatMul") == 2
     # With recurrence the state of the value advances, without its head.
-    network = mlp_network(VECTOR, 3, share_layers=False, rnn_ctor=GRU)
+    network = mlp_network(VECTOR, 3, share_layers=False, rnn=GRU)
     assert operations(network.policy, x, random_state(network)).count("MatMul") == 2 * 3 + 1
 
 
-@pytest.mark.parametrize("rnn_ctor", [None, GRU])
+@pytest.mark.parametrize("rnn", [None, GRU])
 @shared_or_not
-def test_shared_layers_are_shared_and_others_are_not(share_layers, rnn_ctor):
-    network = mlp_network(VECTOR, 2, share_layers=share_layers, rnn_ctor=rnn_ctor)
+def test_shared_layers_are_shared_and_others_are_not(share_layers, rnn):
+    network = mlp_network(VECTOR, 2, share_layers=share_layers, rnn=rnn)
     args = random_observation(VECTOR, T, B), random_state(network), tf.zeros((T, B), tf.bool)
     gradients = []
     for part in (0, 1):
@@ -244,7 +244,7 @@ def test_shared_layers_are_shared_and_others_are_not(share_layers, rnn_ctor):
             result = tf.reduce_sum(network(*args)[part])
         gradients.append([g is not None for g in tape.gradient(result, network.trainable_variables)])
     # Kernel and bias of the hidden layer and of the head; of a GRU also recurrent kernel and bias.
-    num_variables = 4 if rnn_ctor is None else 8
+    num_variables = 4 if rnn is None else 8
     if share_layers:
         assert gradients == [[True] * num_variables] * 2
     else:
@@ -258,10 +258,10 @@ def test_shared_layers_are_shared_and_others_are_not(share_layers, rnn_ctor):
     [
         (VECTOR, {}, False),
         (NESTED, {}, False),
-        (VECTOR, {"rnn_ctor": GRU}, True),
-        (IMAGE, {"encoder_ctor": NatureEncoder}, True),
+        (VECTOR, {"rnn": GRU}, True),
+        (IMAGE, {"encoder": NatureEncoder}, True),
         (IMAGE, {}, True),
-        (VECTOR, {"encoder_ctor": functools.partial(KerasEncoder, model_ctor=make_model)}, True),
+        (VECTOR, {"encoder": functools.partial(KerasEncoder, model=make_model)}, True),
     ],
 )
 def test_layers_are_shared_by_default_with_memory_or_an_encoder_with_weights(spec, kwargs, is_shared):
@@ -272,7 +272,7 @@ def test_layers_are_shared_by_default_with_memory_or_an_encoder_with_weights(spe
 
 @shared_or_not
 def test_initial_outputs_are_small(share_layers):
-    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn_ctor=LSTM)
+    network = mlp_network(VECTOR, 3, share_layers=share_layers, rnn=LSTM)
     kernels = [head.kernel.numpy() for head in heads(network)]
     assert [k.shape for k in kernels] == ([(64, 4)] if share_layers else [(64, 3), (64, 1)])
     for kernel in kernels:
@@ -281,7 +281,7 @@ def test_initial_outputs_are_small(share_layers):
 
 def test_seed_repeats_the_weights():
     def weights(seed, **kwargs):
-        network = ActorCriticNetwork(VECTOR, 2, (8, 8), rnn_ctor=GRU, seed=seed, **kwargs)
+        network = ActorCriticNetwork(VECTOR, 2, (8, 8), rnn=GRU, seed=seed, **kwargs)
         return [v.numpy() for v in network.variables if v.shape.rank == 2]
 
     for a, b in zip(weights(3), weights(3), strict=True):
@@ -293,7 +293,7 @@ def test_seed_repeats_the_weights():
 
 
 def test_bfloat16_network_is_close_to_the_float32_one():
-    make = functools.partial(nature_network, IMAGE, 3, rnn_ctor=GRU, seed=0)
+    make = functools.partial(nature_network, IMAGE, 3, rnn=GRU, seed=0)
     exact, rough = make(), make(compute_dtype="bfloat16")
     enlarge_heads(exact)
     enlarge_heads(rough)
@@ -327,7 +327,7 @@ def test_policy_leaves_the_spectral_norm_alone():
 
 def test_all_variables_are_in_a_checkpoint(tmp_path):
     def make(seed):
-        return mlp_network(VECTOR, 3, share_layers=False, spectral_norm=True, rnn_ctor=LSTM, seed=seed)
+        return mlp_network(VECTOR, 3, share_layers=False, spectral_norm=True, rnn=LSTM, seed=seed)
 
     old, new = make(0), make(1)
     path = tf.train.Checkpoint(network=old).write(str(tmp_path / "checkpoint"))
@@ -337,7 +337,7 @@ def test_all_variables_are_in_a_checkpoint(tmp_path):
 
 
 def test_dropout_acts_in_training_only():
-    make_dropout = functools.partial(KerasEncoder, model_ctor=lambda spec: tf.keras.layers.Dropout(0.5))
+    make_dropout = functools.partial(KerasEncoder, model=lambda spec: tf.keras.layers.Dropout(0.5))
     network = encoder_network(make_dropout)(VECTOR, 3)
     enlarge_heads(network)
     x = random_observation(VECTOR, B)
@@ -348,10 +348,10 @@ def test_dropout_acts_in_training_only():
 
 def test_encoders_and_networks_are_configurable():
     gin.parse_config("""
-        ActorCriticNetwork.encoder_ctor = @ObservationEncoder
-        ActorCriticNetwork.rnn_ctor = @LSTM
+        ActorCriticNetwork.encoder = @ObservationEncoder
+        ActorCriticNetwork.rnn = @LSTM
         LSTM.units = 8
-        ObservationEncoder.image_encoder_ctor = @ImpalaResEncoder
+        ObservationEncoder.image_encoder = @ImpalaResEncoder
         ImpalaResEncoder.compute_dtype = "bfloat16"
     """)
     network = ActorCriticNetwork({"a": IMAGE, "b": VECTOR}, 3)
@@ -362,10 +362,10 @@ def test_encoders_and_networks_are_configurable():
 def test_a_keras_model_is_configurable():
     gin.external_configurable(make_model, "my_model")
     gin.parse_config("""
-        ActorCriticNetwork.encoder_ctor = @KerasEncoder
+        ActorCriticNetwork.encoder = @KerasEncoder
         ActorCriticNetwork.fc_layer_params = ()
         ActorCriticNetwork.share_layers = False
-        KerasEncoder.model_ctor = @my_model
+        KerasEncoder.model = @my_model
     """)
     network = ActorCriticNetwork(VECTOR, 3)
     assert [v.shape for v in network.variables] == [(8, 3), (3,), (4, 8), (8,), (8, 1), (1,), (4, 8), (8,)]
@@ -373,7 +373,7 @@ def test_a_keras_model_is_configurable():
 
 
 def test_a_recurrent_network_needs_its_state_and_is_first():
-    network = mlp_network(VECTOR, 3, rnn_ctor=GRU)
+    network = mlp_network(VECTOR, 3, rnn=GRU)
     x, state = random_observation(VECTOR, T, B), random_state(network)
     with pytest.raises(ValueError, match="needs is_first"):
         network(x, state)
@@ -397,9 +397,9 @@ def test_layer_sizes_are_checked(sizes):
         ("share_layers", "False"),
         ("layer_norm", 1),
         ("spectral_norm", None),
-        ("encoder_ctor", "nature"),
-        ("rnn_ctor", "gru"),
-        ("rnn_ctor", [GRU]),
+        ("encoder", "nature"),
+        ("rnn", "gru"),
+        ("rnn", [GRU]),
     ],
 )
 def test_settings_are_checked(name, value):
@@ -408,27 +408,27 @@ def test_settings_are_checked(name, value):
 
 
 def test_a_recurrent_layer_is_chosen_by_its_class():
-    message = r"rnn_ctor is an object of GRU: it must be a class or function \(@NAME\), or None"
+    message = r"rnn is an object of GRU: it must be a class or function \(@NAME\), or None"
     with pytest.raises(ConfigError, match=message):
-        ActorCriticNetwork(VECTOR, 2, rnn_ctor=GRU(4))
-    gin.parse_config("ActorCriticNetwork.rnn_ctor = @GRU()")
-    line = r"In gin write, without parentheses: ActorCriticNetwork\.rnn_ctor = @GRU"
+        ActorCriticNetwork(VECTOR, 2, rnn=GRU(4))
+    gin.parse_config("ActorCriticNetwork.rnn = @GRU()")
+    line = r"In gin write, without parentheses: ActorCriticNetwork\.rnn = @GRU"
     with pytest.raises(ConfigError, match=line):
         ActorCriticNetwork(VECTOR, 2)
 
 
-@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
-def test_sizes_of_a_recurrent_layer_are_checked(encoder_ctor):
-    make = encoder_network(encoder_ctor)
+@pytest.mark.parametrize("encoder", [NatureEncoder, ImpalaResEncoder])
+def test_sizes_of_a_recurrent_layer_are_checked(encoder):
+    make = encoder_network(encoder)
     with pytest.raises(ConfigError, match="GRU.units is 0"):
-        make(IMAGE, 2, rnn_ctor=functools.partial(GRU, units=0))
+        make(IMAGE, 2, rnn=functools.partial(GRU, units=0))
 
 
 def test_settings_of_a_keras_network_are_checked():
     with pytest.raises(ConfigError, match="share_layers is 1"):
         keras_network(VECTOR, 2, share_layers=1)
-    with pytest.raises(ConfigError, match="KerasEncoder.model_ctor is None"):
-        keras_network(VECTOR, 2, encoder_ctor=functools.partial(KerasEncoder, model_ctor=None))
+    with pytest.raises(ConfigError, match="KerasEncoder.model is None"):
+        keras_network(VECTOR, 2, encoder=functools.partial(KerasEncoder, model=None))
 
 
 def test_a_network_may_be_linear():

@@ -35,13 +35,13 @@ def make_model(spec):
     return tf.keras.layers.Dense(8, "tanh", kernel_initializer=initializer)
 
 
-def encoder_network(encoder_ctor):
+def encoder_network(encoder):
     """Makes a constructor of networks whose heads follow the encoder."""
-    return functools.partial(ActorCriticNetwork, fc_layer_params=(), encoder_ctor=encoder_ctor)
+    return functools.partial(ActorCriticNetwork, fc_layer_params=(), encoder=encoder)
 
 
 nature_network, res_network = encoder_network(NatureEncoder), encoder_network(ImpalaResEncoder)
-keras_network = encoder_network(functools.partial(KerasEncoder, model_ctor=make_model))
+keras_network = encoder_network(functools.partial(KerasEncoder, model=make_model))
 mlp_network = functools.partial(ActorCriticNetwork, fc_layer_params=(16, 8), share_layers=True)
 vector_encoder = functools.partial(ObservationEncoder, vector_layer_params=(8,))
 # Name: constructor, observation spec, number of layers one after another. A recurrent layer is one for all
@@ -50,14 +50,14 @@ RNN = 1 + T
 NETWORKS = {
     "mlp": (mlp_network, VECTOR, 2),
     "separate": (functools.partial(mlp_network, share_layers=False), VECTOR, 2),
-    "nested": (functools.partial(mlp_network, encoder_ctor=vector_encoder), NESTED, 4 + 2),
+    "nested": (functools.partial(mlp_network, encoder=vector_encoder), NESTED, 4 + 2),
     "layer_norm": (functools.partial(mlp_network, layer_norm=True), VECTOR, 2),
-    "gru": (functools.partial(mlp_network, rnn_ctor=GRU), VECTOR, 2 + RNN),
+    "gru": (functools.partial(mlp_network, rnn=GRU), VECTOR, 2 + RNN),
     "nature": (nature_network, IMAGE, 4),
-    "res": (functools.partial(res_network, rnn_ctor=LSTM), IMAGE, 16 + RNN),
-    "keras": (functools.partial(keras_network, rnn_ctor=GRU), VECTOR, 1 + RNN),
+    "res": (functools.partial(res_network, rnn=LSTM), IMAGE, 16 + RNN),
+    "keras": (functools.partial(keras_network, rnn=GRU), VECTOR, 1 + RNN),
     "actor": (PolicyNetwork, VECTOR, 2),
-    "q": (functools.partial(QValueNetwork, rnn_ctor=LSTM), VECTOR, 2 + RNN),
+    "q": (functools.partial(QValueNetwork, rnn=LSTM), VECTOR, 2 + RNN),
 }
 
 
@@ -107,8 +107,8 @@ def same_weights(make):
 @pytest.fixture(scope="module", params=NETWORKS)
 def compared(request):
     """A network in bfloat16, its spec and number of layers, its call, and what it computes in float32."""
-    network_ctor, spec, num_layers = NETWORKS[request.param]
-    exact, rough = same_weights(functools.partial(network_ctor, spec, 3))
+    make_network, spec, num_layers = NETWORKS[request.param]
+    exact, rough = same_weights(functools.partial(make_network, spec, 3))
     return rough, spec, num_layers, make_call(rough, spec), make_call(exact, spec)()
 
 
@@ -134,7 +134,7 @@ def test_another_weight_is_not_close(compared):
 
 
 def test_critics():
-    make = functools.partial(CriticsNetwork, VECTOR, 2, fc_layer_params=(8,), rnn_ctor=GRU)
+    make = functools.partial(CriticsNetwork, VECTOR, 2, fc_layer_params=(8,), rnn=GRU)
     values = []
     for network in same_weights(make):
         features, state = network.features(
@@ -166,10 +166,10 @@ def products(network, spec):
     [("mlp", 2), ("separate", 4), ("nested", 4 + 2 + 2), ("gru", 2 + 1 + T), ("nature", 4), ("keras", 2 + T)],
 )
 def test_all_products_but_the_heads_are_bfloat16(name, num_products):
-    network_ctor, spec, _ = NETWORKS[name]
+    make_network, spec, _ = NETWORKS[name]
     num_heads = 2 if name == "separate" else 1
-    assert products(network_ctor(spec, 3, compute_dtype="bfloat16"), spec) == [num_products, num_heads]
-    assert products(network_ctor(spec, 3), spec) == [0, num_products + num_heads]
+    assert products(make_network(spec, 3, compute_dtype="bfloat16"), spec) == [num_products, num_heads]
+    assert products(make_network(spec, 3), spec) == [0, num_products + num_heads]
 
 
 def test_spectral_norm_stays_float32():
@@ -203,17 +203,15 @@ def test_an_encoder_may_choose_its_own():
 
 
 def test_a_checkpoint_fits_both(tmp_path):
-    old, new = (
-        mlp_network(VECTOR, 3, rnn_ctor=LSTM, compute_dtype=dtype) for dtype in ("bfloat16", "float32")
-    )
+    old, new = (mlp_network(VECTOR, 3, rnn=LSTM, compute_dtype=dtype) for dtype in ("bfloat16", "float32"))
     path = tf.train.Checkpoint(network=old).write(str(tmp_path / "checkpoint"))
     tf.train.Checkpoint(network=new).read(path).assert_consumed().assert_existing_objects_matched()
     for a, b in zip(old.variables, new.variables, strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("network_ctor", [mlp_network, nature_network, res_network, keras_network])
-def test_it_is_checked(network_ctor):
+@pytest.mark.parametrize("make_network", [mlp_network, nature_network, res_network, keras_network])
+def test_it_is_checked(make_network):
     with pytest.raises(ConfigError, match="compute_dtype is 'float16': it must be one of 'float32', 'bfl"):
-        network_ctor(IMAGE, 3, compute_dtype="float16")
+        make_network(IMAGE, 3, compute_dtype="float16")
     assert tf.keras.mixed_precision.global_policy().name == "float32"

@@ -115,7 +115,7 @@ SETTINGS = {
 
 # Every two of the four settings meet in all their values.
 @pytest.mark.parametrize(
-    "setting, rnn_ctor, share_layers, spectral_norm",
+    "setting, rnn, share_layers, spectral_norm",
     [
         ("plain", None, True, True),
         ("plain", GRU, False, False),
@@ -131,14 +131,14 @@ SETTINGS = {
         ("bfloat16_layer_norm", LSTM, False, True),
     ],
 )
-def test_actor_critic_network(setting, spectral_norm, share_layers, rnn_ctor):
+def test_actor_critic_network(setting, spectral_norm, share_layers, rnn):
     network = ActorCriticNetwork(
         VECTOR,
         3,
         (8, 6),
         share_layers=share_layers,
         spectral_norm=spectral_norm,
-        rnn_ctor=rnn_ctor,
+        rnn=rnn,
         **SETTINGS[setting],
     )
     new = check_copy(network, functools.partial(outputs_of, spec=VECTOR))
@@ -148,7 +148,7 @@ def test_actor_critic_network(setting, spectral_norm, share_layers, rnn_ctor):
 
 # The layers below the heads are those of `ActorCriticNetwork`.
 @pytest.mark.parametrize(
-    "make, setting, rnn_ctor",
+    "make, setting, rnn",
     [
         (PolicyNetwork, "bfloat16_layer_norm", None),
         (PolicyNetwork, "plain", GRU),
@@ -160,21 +160,21 @@ def test_actor_critic_network(setting, spectral_norm, share_layers, rnn_ctor):
         (functools.partial(CriticsNetwork, num_outputs=1), "layer_norm", LSTM),
     ],
 )
-def test_networks_of_replay(make, setting, rnn_ctor):
-    network = make(VECTOR, 2, fc_layer_params=(8, 6), rnn_ctor=rnn_ctor, **SETTINGS[setting])
+def test_networks_of_replay(make, setting, rnn):
+    network = make(VECTOR, 2, fc_layer_params=(8, 6), rnn=rnn, **SETTINGS[setting])
     check_copy(network, functools.partial(outputs_of, spec=VECTOR))
 
 
 @pytest.mark.parametrize(
-    "spec, encoder_ctor, compute_dtype",
+    "spec, encoder, compute_dtype",
     [
         (IMAGE, NatureEncoder, "float32"),
         (IMAGE, ImpalaResEncoder, "bfloat16"),
         (NESTED, functools.partial(ObservationEncoder, vector_layer_params=(5,)), "bfloat16"),
     ],
 )
-def test_image_encoders(spec, encoder_ctor, compute_dtype):
-    network = ActorCriticNetwork(spec, 3, (), encoder_ctor=encoder_ctor, compute_dtype=compute_dtype)
+def test_image_encoders(spec, encoder, compute_dtype):
+    network = ActorCriticNetwork(spec, 3, (), encoder=encoder, compute_dtype=compute_dtype)
     check_copy(network, functools.partial(outputs_of, spec=spec))
 
 
@@ -264,7 +264,7 @@ def test_keras_models(name, compute_dtype):
     network = QValueNetwork(
         VECTOR,
         2,
-        encoder_ctor=functools.partial(KerasEncoder, model_ctor=MODELS[name]),
+        encoder=functools.partial(KerasEncoder, model=MODELS[name]),
         fc_layer_params=(),
         compute_dtype=compute_dtype,
     )
@@ -281,8 +281,8 @@ def test_keras_models(name, compute_dtype):
 
 
 def test_keras_models_that_are_not_shared():
-    encoder_ctor = functools.partial(KerasEncoder, model_ctor=MODELS["batch_norm"])
-    network = ActorCriticNetwork(VECTOR, 2, encoder_ctor=encoder_ctor, share_layers=False, rnn_ctor=LSTM)
+    encoder = functools.partial(KerasEncoder, model=MODELS["batch_norm"])
+    network = ActorCriticNetwork(VECTOR, 2, encoder=encoder, share_layers=False, rnn=LSTM)
     check_copy(network, outputs_of_policy)
 
 
@@ -313,7 +313,7 @@ def test_dropout_drops_in_training_alone():
 
 def test_a_copy_of_a_copy_in_one_structure():
     """One deepcopy of two owners of one network makes one network."""
-    network = ActorCriticNetwork(VECTOR, 3, compute_dtype="bfloat16", rnn_ctor=GRU)
+    network = ActorCriticNetwork(VECTOR, 3, compute_dtype="bfloat16", rnn=GRU)
     first, again = copy.deepcopy(copy.deepcopy([network, {"again": network}]))
     assert first is again["again"] and first is not network
     assert same(values(first), values(network))
@@ -349,16 +349,16 @@ class WithDeepcopy(WithGenerator):
 
 
 @pytest.mark.parametrize(
-    "model_ctor, reason",
+    "model, reason",
     [
         (captured, "the copy uses variables of others, kernel"),
         (WithGenerator, "generator"),
         (GraphAndCall, "GraphAndCall has a `call` of its own"),
     ],
 )
-def test_models_that_cannot_be_copied(model_ctor, reason):
-    encoder = KerasEncoder(VECTOR, model_ctor)
-    with pytest.raises(ConfigError, match=f"KerasEncoder.model_ctor, .* cannot be copied, .*{reason}"):
+def test_models_that_cannot_be_copied(model, reason):
+    encoder = KerasEncoder(VECTOR, model)
+    with pytest.raises(ConfigError, match=f"KerasEncoder.model returns, .* cannot be copied, .*{reason}"):
         copy.deepcopy(encoder)
 
 

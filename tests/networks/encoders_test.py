@@ -103,7 +103,7 @@ def test_max_one_hot():
 
 def test_an_image_encoder_can_be_chosen():
     small = functools.partial(ImpalaResEncoder, compute_dtype="bfloat16")
-    encoder = ObservationEncoder((IMAGE, VECTOR), image_encoder_ctor=small)
+    encoder = ObservationEncoder((IMAGE, VECTOR), image_encoder=small)
     assert encoder.size == 256 + 64 and isinstance(encoder._parts[0], ImpalaResEncoder)
 
 
@@ -125,7 +125,7 @@ def test_vectors_can_have_layers_of_their_own():
         ("vector_layer_params", 8),
         ("vector_layer_params", (0,)),
         ("activation", "nope"),
-        ("image_encoder_ctor", "nature"),
+        ("image_encoder", "nature"),
     ],
 )
 def test_settings_are_checked(name, value):
@@ -174,16 +174,16 @@ def layer(function):
 
 
 @pytest.mark.parametrize(
-    "model_ctor, text",
+    "model, text",
     [
-        ("model", "model_ctor is 'model'"),
-        (lambda spec: 3, "model_ctor made 3"),
+        ("model", "model is 'model'"),
+        (lambda spec: 3, "KerasEncoder.model makes 3"),
         (layer(lambda x: tf.reduce_sum(x, axis=-1)), r"makes \(2,\) of 2 observations"),
         (layer(lambda x: x[:1]), r"makes \(1, 4\) of 2"),
         (layer(lambda x: {"y": x}), r"makes {'y': TensorShape\(\[2, 4\]\)} of 2"),
         (layer(lambda x: tf.reshape(x, (-1, 2, 2))), r"makes \(2, 2, 2\) of 2"),
     ],
 )
-def test_keras_models_are_checked(model_ctor, text):
+def test_keras_models_are_checked(model, text):
     with pytest.raises(ConfigError, match=text):
-        KerasEncoder(VECTOR, model_ctor)
+        KerasEncoder(VECTOR, model)

@@ -28,11 +28,11 @@ def images(spec, n=3):
 
 
 @pytest.mark.parametrize(
-    "encoder_ctor, size, parameters",
+    "make_encoder, size, parameters",
     [(NatureEncoder, 512, NATURE_PARAMETERS), (ImpalaResEncoder, 256, RES_PARAMETERS)],
 )
-def test_features_and_number_of_parameters(encoder_ctor, size, parameters):
-    encoder = encoder_ctor(ATARI)
+def test_features_and_number_of_parameters(make_encoder, size, parameters):
+    encoder = make_encoder(ATARI)
     assert sum(v.shape.num_elements() for v in encoder.trainable_variables) == parameters
     features = encoder(images(ATARI))
     assert encoder.size == size and features.shape == (3, size) and features.dtype == tf.float32
@@ -71,10 +71,10 @@ def test_res_encoder_is_the_literal_network():
     np.testing.assert_allclose(encoder(observation), np.maximum(x, 0), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("encoder_ctor, num_layers", [(NatureEncoder, 4), (ImpalaResEncoder, 16)])
-def test_bfloat16_has_float32_variables_and_close_features(encoder_ctor, num_layers):
+@pytest.mark.parametrize("make_encoder, num_layers", [(NatureEncoder, 4), (ImpalaResEncoder, 16)])
+def test_bfloat16_has_float32_variables_and_close_features(make_encoder, num_layers):
     spec = tf.TensorSpec((1, 36, 36), tf.uint8)
-    exact, rough = (encoder_ctor(spec, dtype, seed=0) for dtype in ("float32", "bfloat16"))
+    exact, rough = (make_encoder(spec, dtype, seed=0) for dtype in ("float32", "bfloat16"))
     for a, b in zip(exact.variables, rough.variables, strict=True):
         assert a.dtype == b.dtype == tf.float32
         np.testing.assert_array_equal(a, b)
@@ -83,10 +83,10 @@ def test_bfloat16_has_float32_variables_and_close_features(encoder_ctor, num_lay
     assert 0 < distance(b, a) < max_distance(num_layers)
 
 
-@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
-def test_standardized_images_have_mean_0_and_deviation_1(encoder_ctor):
+@pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
+def test_standardized_images_have_mean_0_and_deviation_1(make_encoder):
     spec = tf.TensorSpec((36, 40, 2), tf.uint8)
-    encoder = encoder_ctor(spec, seed=0)
+    encoder = make_encoder(spec, seed=0)
     dark = images(spec) // 3
     bright = 2 * dark + 50
     np.testing.assert_allclose(encoder(dark), encoder(bright), rtol=1e-4, atol=1e-4)
@@ -94,30 +94,30 @@ def test_standardized_images_have_mean_0_and_deviation_1(encoder_ctor):
     expected = encoder._dense(tf.reshape(encoder._convolve(tf.constant(x, tf.float32)), (len(x), -1)))
     np.testing.assert_allclose(encoder(dark), expected, rtol=1e-4, atol=1e-4)
     assert np.isfinite(encoder(tf.zeros((1, 36, 40, 2), tf.uint8))).all()  # no deviation
-    gin.parse_config(f"{encoder_ctor.__name__}.standardize = False")
-    plain = encoder_ctor(spec, seed=0)
+    gin.parse_config(f"{make_encoder.__name__}.standardize = False")
+    plain = make_encoder(spec, seed=0)
     assert not np.allclose(plain(dark), plain(bright), rtol=0.1)
     expected = plain._dense(tf.reshape(plain._convolve(tf.cast(dark, tf.float32) / 255), (3, -1)))
     np.testing.assert_allclose(plain(dark), expected, rtol=1e-4, atol=1e-4)
-    with pytest.raises(ConfigError, match=f"{encoder_ctor.__name__}.standardize is 1: it must be True or"):
-        encoder_ctor(spec, standardize=1)
+    with pytest.raises(ConfigError, match=f"{make_encoder.__name__}.standardize is 1: it must be True or"):
+        make_encoder(spec, standardize=1)
 
 
-@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
-def test_without_standardization_numbers_end_at_1(encoder_ctor):
+@pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
+def test_without_standardization_numbers_end_at_1(make_encoder):
     """Whether pixels end at 255 or at 1, as those of a Box of bool."""
     bits = tf.cast(images(ATARI) > 128, tf.uint8)
     pixels, objects = (
-        encoder_ctor(BoundedTensorSpec(ATARI.shape, tf.uint8, 0, x), standardize=False, seed=0)
+        make_encoder(BoundedTensorSpec(ATARI.shape, tf.uint8, 0, x), standardize=False, seed=0)
         for x in (255, 1)
     )
     np.testing.assert_allclose(objects(bits), pixels(255 * bits), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
-def test_channels_may_come_first_or_last(encoder_ctor):
+@pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
+def test_channels_may_come_first_or_last(make_encoder):
     specs = tf.TensorSpec((3, 36, 40), tf.uint8), tf.TensorSpec((36, 40, 3), tf.uint8)
-    first, last = (encoder_ctor(spec, seed=0) for spec in specs)
+    first, last = (make_encoder(spec, seed=0) for spec in specs)
     observation = images(specs[0])
     features = first(observation)
     np.testing.assert_array_equal(features, last(tf.transpose(observation, (0, 2, 3, 1))))
@@ -130,27 +130,27 @@ def test_the_shorter_of_the_outer_axes_holds_the_channels():
         assert encoder._convolutions[0].kernel.shape == (8, 8, channels, 32)
 
 
-@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
-def test_a_setting_says_which_axis_holds_the_channels(encoder_ctor):
-    spec, name = tf.TensorSpec((40, 36, 40), tf.uint8), encoder_ctor.__name__
+@pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
+def test_a_setting_says_which_axis_holds_the_channels(make_encoder):
+    spec, name = tf.TensorSpec((40, 36, 40), tf.uint8), make_encoder.__name__
     with pytest.raises(ConfigError, match=rf"{name}.channels is 'auto': the image \(40, 36, 40\) does not"):
-        encoder_ctor(spec)
+        make_encoder(spec)
     with pytest.raises(
         ConfigError, match=rf"{name}.channels is 'middle': it must be one of 'auto', 'first', 'last'"
     ):
-        encoder_ctor(spec, channels="middle")
+        make_encoder(spec, channels="middle")
     for channels, size in (("first", 41), ("last", 40)):
         gin.clear_config()
         gin.parse_config(f"{name}.channels = {channels!r}")
-        encoder = encoder_ctor(tf.TensorSpec((41, 42, 40), tf.uint8))
+        encoder = make_encoder(tf.TensorSpec((41, 42, 40), tf.uint8))
         assert size in {v.shape[2] for v in encoder.trainable_variables if v.shape.rank == 4}
 
 
 @pytest.mark.parametrize(
-    "encoder_ctor, size", [(NatureEncoder, 42), (NatureEncoder, 59), (ImpalaResEncoder, 42)]
+    "make_encoder, size", [(NatureEncoder, 42), (NatureEncoder, 59), (ImpalaResEncoder, 42)]
 )
-def test_every_pixel_counts(encoder_ctor, size):
-    encoder = encoder_ctor(tf.TensorSpec((size, size, 1), tf.uint8), seed=0)
+def test_every_pixel_counts(make_encoder, size):
+    encoder = make_encoder(tf.TensorSpec((size, size, 1), tf.uint8), seed=0)
     # One white pixel in each image: all along the lower and the right edge, where Pong's paddle is.
     images = np.zeros((2 * size, size, size, 1), np.uint8)
     for i in range(size):
@@ -169,7 +169,7 @@ def test_nature_keeps_so_many_places(shape, size):
 
 
 @pytest.mark.parametrize(
-    "encoder_ctor, shape",
+    "make_encoder, shape",
     [
         (NatureEncoder, (84, 84, 4)),
         (NatureEncoder, (1, 64, 48)),
@@ -177,9 +177,9 @@ def test_nature_keeps_so_many_places(shape, size):
         (ImpalaResEncoder, (42, 42, 2)),
     ],
 )
-def test_features_begin_at_order_one_and_gradients_reach_every_layer(encoder_ctor, shape):
+def test_features_begin_at_order_one_and_gradients_reach_every_layer(make_encoder, shape):
     spec = tf.TensorSpec(shape, tf.uint8)
-    encoder = encoder_ctor(spec, seed=0)
+    encoder = make_encoder(spec, seed=0)
     observation = images(spec, n=8)
     with tf.GradientTape() as tape:
         features = encoder(observation)
@@ -205,7 +205,7 @@ def test_small_images_are_for_the_res_encoder():
     assert ImpalaResEncoder(spec)(images(spec)).shape == (3, 256)
 
 
-@pytest.mark.parametrize("encoder_ctor", [NatureEncoder, ImpalaResEncoder])
-def test_compute_dtype_is_checked(encoder_ctor):
-    with pytest.raises(ConfigError, match=rf"{encoder_ctor.__name__}\.compute_dtype is 'float16'"):
-        encoder_ctor(ATARI, compute_dtype="float16")
+@pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
+def test_compute_dtype_is_checked(make_encoder):
+    with pytest.raises(ConfigError, match=rf"{make_encoder.__name__}\.compute_dtype is 'float16'"):
+        make_encoder(ATARI, compute_dtype="float16")

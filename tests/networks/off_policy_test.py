@@ -50,8 +50,8 @@ def assert_close(a, b):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_outputs_have_the_leading_dimensions_of_the_observation(name):
-    network_ctor, spec = NETWORKS[name]
-    network = network_ctor(spec, 3)
+    make_network, spec = NETWORKS[name]
+    network = make_network(spec, 3)
     num_variables = len(network.variables)
     eager, in_graph = (lambda function: function), functools.partial(tf.function, autograph=False)
     for leading, wrap in (((5,), eager), ((7, 5), in_graph)):
@@ -73,7 +73,7 @@ def reset_twice():
 
 # All networks have the same layers below their heads: not each of them needs both cells.
 @pytest.mark.parametrize(
-    "name, rnn_ctor",
+    "name, rnn",
     [
         ("actor", LSTM),
         ("actor_norm", GRU),
@@ -83,9 +83,9 @@ def reset_twice():
         ("q_plain", LSTM),
     ],
 )
-def test_unroll_equals_steps(name, rnn_ctor):
-    network_ctor, spec = NETWORKS[name]
-    network = network_ctor(spec, 3, rnn_ctor=functools.partial(rnn_ctor, units=5))
+def test_unroll_equals_steps(name, rnn):
+    make_network, spec = NETWORKS[name]
+    network = make_network(spec, 3, rnn=functools.partial(rnn, units=5))
     for v in network._head.variables:
         v.assign(100 * v)
     observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
@@ -113,11 +113,11 @@ def test_dueling_head():
 
 
 @pytest.mark.parametrize(
-    "spec, rnn_ctor, action_size, num_outputs",
+    "spec, rnn, action_size, num_outputs",
     [(VECTOR, None, 2, 1), (VECTOR, GRU, 0, 5), (NESTED, GRU, 2, 1), (NESTED, None, 0, 5)],
 )
-def test_critics(spec, rnn_ctor, action_size, num_outputs):
-    network = CriticsNetwork(spec, action_size, num_outputs, num_critics=3, rnn_ctor=rnn_ctor, **SMALL)
+def test_critics(spec, rnn, action_size, num_outputs):
+    network = CriticsNetwork(spec, action_size, num_outputs, num_critics=3, rnn=rnn, **SMALL)
     num_variables = len(network.variables)
     observation, state, is_first = random_observation(spec, T, B), random_state(network), reset_twice()
     features, final = tf.function(network.features, autograph=False)(
@@ -137,7 +137,7 @@ def test_critics(spec, rnn_ctor, action_size, num_outputs):
 
 
 def test_critics_share_nothing_but_the_torso():
-    network = CriticsNetwork(VECTOR, 2, rnn_ctor=GRU, **SMALL)
+    network = CriticsNetwork(VECTOR, 2, rnn=GRU, **SMALL)
     x = random_observation(VECTOR, T, B)
     gradients = []
     for i in (0, 1):
@@ -152,7 +152,7 @@ def test_critics_share_nothing_but_the_torso():
 
 
 def test_a_recurrent_network_needs_its_state_and_is_first():
-    network = QValueNetwork(VECTOR, 3, rnn_ctor=GRU, **SMALL)
+    network = QValueNetwork(VECTOR, 3, rnn=GRU, **SMALL)
     x, state = random_observation(VECTOR, T, B), random_state(network)
     with pytest.raises(ValueError, match="needs is_first"):
         network(x, state)
@@ -166,7 +166,7 @@ def test_seed_repeats_the_weights():
     for make in (PolicyNetwork, QValueNetwork, CriticsNetwork):
 
         def weights(seed, make=make):
-            network = make(VECTOR, 2, fc_layer_params=(8, 8), rnn_ctor=GRU, seed=seed)
+            network = make(VECTOR, 2, fc_layer_params=(8, 8), rnn=GRU, seed=seed)
             return [v.numpy() for v in network.variables if v.shape.rank == 2]
 
         for a, b in zip(weights(3), weights(3), strict=True):
@@ -176,8 +176,8 @@ def test_seed_repeats_the_weights():
 
 def test_gin_configures_them():
     gin.parse_config("""
-        PolicyNetwork.rnn_ctor = @LSTM
-        QValueNetwork.encoder_ctor = @ImpalaResEncoder
+        PolicyNetwork.rnn = @LSTM
+        QValueNetwork.encoder = @ImpalaResEncoder
         QValueNetwork.fc_layer_params = ()
         CriticsNetwork.num_critics = 1
     """)
@@ -193,14 +193,14 @@ def test_gin_configures_them():
         (PolicyNetwork, "fc_layer_params", 64),
         (PolicyNetwork, "activation", "nope"),
         (PolicyNetwork, "layer_norm", 1),
-        (PolicyNetwork, "encoder_ctor", "nature"),
+        (PolicyNetwork, "encoder", "nature"),
         (QValueNetwork, "dueling", "yes"),
-        (QValueNetwork, "rnn_ctor", "rnn"),
+        (QValueNetwork, "rnn", "rnn"),
         (QValueNetwork, "fc_layer_params", (0,)),
         (CriticsNetwork, "num_critics", 0),
         (CriticsNetwork, "fc_layer_params", None),
         (CriticsNetwork, "layer_norm", "no"),
-        (CriticsNetwork, "encoder_ctor", None),
+        (CriticsNetwork, "encoder", None),
     ],
 )
 def test_settings_are_checked(make, name, value):
@@ -213,8 +213,8 @@ WRONG = {
     "activation": "nope",
     "layer_norm": "no",
     "spectral_norm": "no",
-    "encoder_ctor": "nature",
-    "rnn_ctor": "gru",
+    "encoder": "nature",
+    "rnn": "gru",
     "compute_dtype": "float16",
 }
 ALL = [ActorCriticNetwork, PolicyNetwork, QValueNetwork, CriticsNetwork]

@@ -13,11 +13,11 @@ X = np.random.default_rng(0).normal(size=(T * B, 4)).astype(np.float32)
 IS_FIRST = np.zeros((T, B), bool)
 
 
-def make_torso(encoder_ctor, rnn_ctor=None):
-    return Torso("Network", VECTOR, encoder_ctor, rnn_ctor, "float32", 0, (8, 3), "tanh")
+def make_torso(encoder, rnn=None):
+    return Torso("Network", VECTOR, encoder, rnn, "float32", 0, (8, 3), "tanh")
 
 
-def double_ctor(calls):
+def make_double(calls):
     class Double(tf.Module):
         size = 4
 
@@ -30,7 +30,7 @@ def double_ctor(calls):
 
 def test_layers_follow_the_encoder():
     calls = []
-    torso = make_torso(double_ctor(calls))
+    torso = make_torso(make_double(calls))
     assert torso.size == 3 and torso.state_spec == ()
     expected = torso._layers(2 * X)
     for training in (True, False):
@@ -44,7 +44,7 @@ def test_layers_follow_the_encoder():
 
 def test_a_recurrent_layer_follows_the_layers():
     calls = []
-    torso = make_torso(double_ctor(calls), lambda size, seed: GRU(size, units=5, seed=seed))
+    torso = make_torso(make_double(calls), lambda size, seed: GRU(size, units=5, seed=seed))
     assert torso.size == 5 and torso.state_spec == tf.TensorSpec((5,))
     state = tf.ones((B, 5))
     x = torso._layers(2 * X)

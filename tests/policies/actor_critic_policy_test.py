@@ -100,13 +100,13 @@ OBSERVATIONS = {"seen": OBSERVATION, "mask": tf.TensorSpec((3,), tf.int8)}
 def test_the_network_does_not_see_the_mask():
     made = []
 
-    def network_ctor(observation_spec, num_outputs):
+    def network(observation_spec, num_outputs):
         made.append(observation_spec)
         return ActorCriticNetwork(observation_spec, num_outputs)
 
     for more in ({}, {"position": OBSERVATION}):
         spec = {**OBSERVATIONS, **more}
-        policy = ActorCriticPolicy(spec, DISCRETE, network_ctor, action_mask_key="mask")
+        policy = ActorCriticPolicy(spec, DISCRETE, network, action_mask_key="mask")
         assert policy.observation_spec == spec
     assert made == [OBSERVATION, {"seen": OBSERVATION, "position": OBSERVATION}]
 
@@ -149,7 +149,7 @@ def test_gin_chooses_the_distribution():
 
 
 @pytest.mark.parametrize(
-    "rnn_ctor, share_layers, mask_key",  # every two of them meet in all their values
+    "rnn, share_layers, mask_key",  # every two of them meet in all their values
     [
         (None, True, None),
         (None, False, "mask"),
@@ -159,11 +159,11 @@ def test_gin_chooses_the_distribution():
         (LSTM, False, "mask"),
     ],
 )
-def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn_ctor, share_layers, mask_key):
+def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn, share_layers, mask_key):
     """Training must see the distributions that the actors drew from, also after the end of an episode."""
-    network_ctor = partial(ActorCriticNetwork, share_layers=share_layers, rnn_ctor=rnn_ctor, seed=0)
+    network = partial(ActorCriticNetwork, share_layers=share_layers, rnn=rnn, seed=0)
     spec = OBSERVATION if mask_key is None else OBSERVATIONS
-    policy = ActorCriticPolicy(spec, DISCRETE, network_ctor, action_mask_key=mask_key)
+    policy = ActorCriticPolicy(spec, DISCRETE, network, action_mask_key=mask_key)
     length, rows = 5, 3
     rng = np.random.default_rng(0)
     observation = tf.constant(rng.normal(size=(length, rows, 4)), tf.float32)
@@ -190,7 +190,7 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn_ctor, share_laye
         value = policy.first_value(time_step(rows)._replace(observation=seen)).numpy()
         np.testing.assert_allclose(value[first], unrolled.value.numpy()[t][first], rtol=1e-4, atol=1e-5)
     assert bool(policy.value_variables) == (not share_layers)
-    if rnn_ctor is not None:
+    if rnn is not None:
         other = policy.unroll(experience, zeros_from_spec(policy.state_spec, rows))
         assert np.abs(other.value[0] - unrolled.value[0]).max() > 1e-4, "the first state matters"
 
@@ -203,7 +203,7 @@ def make_noisy(name):
         with gin.unlock_config():
             gin.bind_parameter("make_action_distribution.noise_correlation", 0.9)
         return SacPolicy(OBSERVATION, CONTINUOUS)
-    network = partial(ActorCriticNetwork, rnn_ctor=partial(LSTM, units=3) if name == "recurrent" else None)
+    network = partial(ActorCriticNetwork, rnn=partial(LSTM, units=3) if name == "recurrent" else None)
     return ActorCriticPolicy(OBSERVATION, CONTINUOUS, network, SQUASHED)
 
 

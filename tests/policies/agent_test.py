@@ -236,9 +236,7 @@ def test_an_agent_computes_what_the_policy_does(deterministic):
     frames = tf.TensorSpec((3,), tf.float32)
     ctors = [functools.partial(FrameStacker, num_frames=2), ObservationNormalizer]
     transformer = Pipeline(frames, REWARD, ctors)
-    network = functools.partial(
-        ActorCriticNetwork, fc_layer_params=(8,), rnn_ctor=functools.partial(GRU, units=4)
-    )
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), rnn=functools.partial(GRU, units=4))
     policy = ActorCriticPolicy(transformer.observation_spec, BOX, network, data_transformer=transformer)
     agent = Agent(policy)
     rng = np.random.default_rng(0)

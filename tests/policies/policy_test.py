@@ -144,7 +144,7 @@ def test_a_data_transformer_that_does_not_fit_is_an_error():
 
 MASKED = {"seen": VECTOR, "mask": tf.TensorSpec((3,), tf.int8)}
 SMALL = dict(fc_layer_params=(8,), seed=0)
-small = lambda cls, rnn_ctor=None, **kwargs: partial(cls, rnn_ctor=rnn_ctor, **SMALL, **kwargs)  # noqa: E731
+small = lambda cls, rnn=None, **kwargs: partial(cls, rnn=rnn, **SMALL, **kwargs)  # noqa: E731
 shared_std = partial(make_action_distribution, std="shared")
 POLICIES = {
     "shared": partial(ActorCriticPolicy, VECTOR, BOX, small(ActorCriticNetwork), shared_std),

@@ -146,14 +146,14 @@ def test_a_run_learns_from_a_data_set(folder, num_groups):
     gin.parse_config(f"""
         Experiment.num_groups = {num_groups}
         Experiment.offline_buffer = "minari:mine/torque-v0"
-        Experiment.policy_ctor = @SacPolicy
+        Experiment.policy = @SacPolicy
         Experiment.algorithm = @SacAlgorithm
         Experiment.exp_replayer = "uniform"
         ReplayTraining.mini_batch_size = 4
         alf.Learner.optimizer = @Adam()
     """)
-    env_ctor = functools.partial(load, "Pendulum-v1", 1, num_workers=0)
-    driver = Experiment(env_ctor=env_ctor, driver_ctor=SyncOffPolicyDriver).make_driver()
+    env = functools.partial(load, "Pendulum-v1", 1, num_workers=0)
+    driver = Experiment(env=env, driver=SyncOffPolicyDriver).make_driver()
     trainer = build_trainer(str(folder / "run"), driver, functools.partial(StopCriteria, num_iterations=2))
     assert trainer.train() == (True, "num_iterations=2 reached")
     assert int(driver.learner.progress.updates) == 2

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Experiment.behavior_ctor: a script or another run's agent collects, and the policy learns from that."""
+"""Experiment.behavior: a script or another run's agent collects, and the policy learns from that."""
 
 import functools
 
@@ -25,7 +25,7 @@ from alf.training import Experiment, load_behavior
 from tests.builders import build_trainer
 from tests.training.counting_parts import WeightDecay
 
-BOTH = pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+BOTH = pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
 
 
 class Script:
@@ -53,14 +53,14 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
         return super().preprocess(experience, state)
 
 
-def make_experiment(env_ctor, algorithm=DqnAlgorithm, **kwargs):
+def make_experiment(make_env, algorithm=DqnAlgorithm, **kwargs):
     optimizer = tf.keras.optimizers.legacy.Adam(0.01)
     settings = dict(
-        env_ctor=env_ctor,
-        policy_ctor=EpsilonGreedyPolicy,
+        env=make_env,
+        policy=EpsilonGreedyPolicy,
         algorithm=algorithm,
         exp_replayer="uniform",
-        learner_ctor=functools.partial(Learner, optimizer=optimizer),
+        learner=functools.partial(Learner, optimizer=optimizer),
         unroll_length=5,
         seed=0,
     )
@@ -78,9 +78,9 @@ def run(driver, num_iterations):
 
 
 @BOTH
-def test_the_experience_holds_the_actions_of_a_script(driver_ctor):
-    env_ctor = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
-    experiment = make_experiment(env_ctor, CheckingDqn, behavior_ctor=Script, driver_ctor=driver_ctor)
+def test_the_experience_holds_the_actions_of_a_script(driver_class):
+    make_env = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
+    experiment = make_experiment(make_env, CheckingDqn, behavior=Script, driver=driver_class)
     driver = experiment.make_driver()
     run(driver, 5)
     assert int(driver.learner.algorithm.rows) > 500
@@ -99,19 +99,17 @@ class Random:
 def test_dqn_learns_from_a_script():
     """Its own policy, greedy from the first step on, would see the same actions again and again."""
 
-    def env_ctor(seed):
+    def make_env(seed):
         return MatchObservationEnvironment(8, episode_length=10, seed=seed)
 
     dqn = functools.partial(DqnAlgorithm, discount=0.0, target_update_period=10)
-    policy_ctor = functools.partial(EpsilonGreedyPolicy, epsilon=0.0)
-    experiment = make_experiment(
-        env_ctor, dqn, policy_ctor=policy_ctor, behavior_ctor=Random, driver_ctor=SyncOffPolicyDriver
-    )
+    policy = functools.partial(EpsilonGreedyPolicy, epsilon=0.0)
+    experiment = make_experiment(make_env, dqn, policy=policy, behavior=Random, driver=SyncOffPolicyDriver)
     driver = experiment.make_driver()
     run(driver, 40)
     collected = {metric.name: metric.result() for metric in driver.get_metrics()}["AverageReturn"]
     assert collected < 5, "a third of the random actions are right"
-    env = env_ctor(seed=5)
+    env = make_env(seed=5)
     assert evaluate(Agent(driver.learner.policy), env, num_episodes=8).returns.mean() > 9
 
 
@@ -121,7 +119,7 @@ Experiment.num_groups = 1
 alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 2
 ActorCriticNetwork.fc_layer_params = (8,)
-ActorCriticNetwork.rnn_ctor = @GRU
+ActorCriticNetwork.rnn = @GRU
 GRU.units = 4
 alf.Learner.optimizer = @SGD()
 """
@@ -148,12 +146,12 @@ def test_another_runs_agent_acts_and_carries_its_state(expert):
         parse_config(
             [],
             [
-                "Experiment.policy_ctor = @alf.EpsilonGreedyPolicy",
+                "Experiment.policy = @alf.EpsilonGreedyPolicy",
                 "Experiment.algorithm = @DqnAlgorithm",
                 "Experiment.exp_replayer = 'uniform'",
-                "Experiment.behavior_ctor = @load_behavior",
+                "Experiment.behavior = @load_behavior",
                 f"load_behavior.root_dir = {expert!r}",
-                "Experiment.driver_ctor = @SyncOffPolicyDriver",
+                "Experiment.driver = @SyncOffPolicyDriver",
                 "Experiment.unroll_length = 40",
                 "alf.environments.load.max_episode_steps = 15",
             ],
@@ -180,9 +178,9 @@ def test_another_runs_agent_acts_and_carries_its_state(expert):
 
 
 def test_an_agent_of_other_observations(expert):
-    env_ctor = lambda seed: CountingEnvironment(2)  # noqa: E731
-    behavior_ctor = functools.partial(load_behavior, expert)
-    driver = make_experiment(env_ctor, behavior_ctor=behavior_ctor).make_driver()
+    make_env = lambda seed: CountingEnvironment(2)  # noqa: E731
+    behavior = functools.partial(load_behavior, expert)
+    driver = make_experiment(make_env, behavior=behavior).make_driver()
     with pytest.raises(ConfigError, match=r"load_behavior.root_dir is .* other observations: .*\(2, 3\)"):
         run(driver, 1)
 
@@ -191,9 +189,9 @@ def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
     experiment = make_experiment(
         lambda seed: CountingEnvironment(2),
         ImpalaAlgorithm,
-        policy_ctor=ActorCriticPolicy,
+        policy=ActorCriticPolicy,
         exp_replayer="one_time",
-        behavior_ctor=Script,
+        behavior=Script,
     )
     with pytest.raises(ConfigError, match="learns only from the actions of its own policy"):
         experiment.make_driver()
@@ -203,8 +201,8 @@ def test_a_behavior_that_fails_ends_the_run():
     def fail(time_step, state):
         return np.zeros(7, np.int64), state
 
-    env_ctor = lambda seed: CountingEnvironment(2)  # noqa: E731
-    driver = make_experiment(env_ctor, behavior_ctor=lambda: fail).make_driver()
+    make_env = lambda seed: CountingEnvironment(2)  # noqa: E731
+    driver = make_experiment(make_env, behavior=lambda: fail).make_driver()
     with pytest.raises(EnvError, match="the behavior's action does not fit the environment's action_spec"):
         run(driver, 2)
 
@@ -212,8 +210,8 @@ def test_a_behavior_that_fails_ends_the_run():
 @pytest.mark.parametrize(
     "kwargs, message",
     [
-        ({"behavior_ctor": "script"}, "Experiment.behavior_ctor is 'script': it must be a class or"),
-        ({"behavior_ctor": Script, "num_envs": 0, "offline_buffer": "x"}, "Experiment.num_envs is 0: .* act"),
+        ({"behavior": "script"}, "Experiment.behavior is 'script': it must be a class or"),
+        ({"behavior": Script, "num_envs": 0, "offline_buffer": "x"}, "Experiment.num_envs is 0: .* act"),
     ],
 )
 def test_bad_settings(kwargs, message):
@@ -235,14 +233,14 @@ def test_the_checkpoint_can_be_named(expert):
 
 
 def test_it_acts_in_the_environments_of_collectors():
-    env_ctor = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
-    experiment = make_experiment(env_ctor, behavior_ctor=Script)
+    make_env = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
+    experiment = make_experiment(make_env, behavior=Script)
     collector = experiment.make_collector(0, 0, num_envs=1, unroll_length=9)
     try:
         leaves = collector.collect()
     finally:
         collector.close()
-    specs = EnvSpecs([env_ctor(0)])
+    specs = EnvSpecs([make_env(0)])
     policy = experiment.make_policy(specs.observation, specs.action, specs.reward)
     experience = tf.nest.pack_sequence_as(specs.unroll_spec(policy, 9), leaves)
     leads_on = experience.step_type[:, 1:] != FIRST

@@ -38,8 +38,8 @@ SPECS = tuple(
 
 def make_driver(seed=0, units=8):
     """A driver that collects nothing, and its learner."""
-    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(units,), seed=seed)
-    policy = ActorCriticPolicy(*SPECS, network_ctor=network_ctor)
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(units,), seed=seed)
+    policy = ActorCriticPolicy(*SPECS, network=network)
     optimizer = tf.keras.optimizers.legacy.Adam(0.01)
     driver = OfflineDriver(Learner(ImpalaAlgorithm(policy), optimizer, max_grad_norm=40.0))
     driver.optimizer = optimizer  # for `state`

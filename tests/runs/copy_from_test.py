@@ -37,7 +37,7 @@ def make_run(
     root_dir,
     num_iterations,
     trains=False,
-    driver_ctor=SyncOffPolicyDriver,
+    driver=SyncOffPolicyDriver,
     parts=(),
     act=lambda _: None,
     units=8,
@@ -45,8 +45,8 @@ def make_run(
     """A trainer with an `Act`, Adam and two environments; without `trains` its weights move by themselves."""
     optimizer = tf.keras.optimizers.legacy.Adam(0.05)
     idle = functools.partial(make_idle_learner, move=add_to_weights)
-    learner_ctor = functools.partial(Learner if trains else idle, optimizer=optimizer)
-    experiment = {"num_groups": 2, "learner_ctor": learner_ctor, "driver_ctor": driver_ctor, **dict(parts)}
+    learner = functools.partial(Learner if trains else idle, optimizer=optimizer)
+    experiment = {"num_groups": 2, "learner": learner, "driver": driver, **dict(parts)}
     stop = {"num_iterations": num_iterations}
     trainer = make_trainer(root_dir, stop=stop, experiment=experiment, units=units)
     trainer.optimizer, trainer.act = optimizer, Act(act)
@@ -97,7 +97,7 @@ def are_same(xs, ys):
 @pytest.mark.parametrize("case", CASES)
 def test_weights_and_optimizer_are_the_same_bit_by_bit(tmp_path, parent, case):
     other, path = parent
-    driver_ctor, trains = CASES[case]
+    driver, trains = CASES[case]
     seen = {}
 
     def act(trainer):
@@ -111,7 +111,7 @@ def test_weights_and_optimizer_are_the_same_bit_by_bit(tmp_path, parent, case):
         seen["returns"] = trainer.metrics["AverageReturn"].get_state()[:3]
         seen["version"] = updates
 
-    trainer = make_run(tmp_path, 9, trains, driver_ctor, act=act)
+    trainer = make_run(tmp_path, 9, trains, driver, act=act)
     assert trainer.train() == (True, "num_iterations=9 reached")
     assert len(seen["same"]) > 15 and all(seen["same"]) and not any(seen["before"][:2])
     theirs = other.metrics["AverageReturn"].get_state()

@@ -24,51 +24,50 @@ OTHER_PARTS = {
     # Of an algorithm and its policy.
     ("impala_cartpole", "Experiment.algorithm = @SacAlgorithm"): (
         "SacAlgorithm needs the policy SacPolicy, not ActorCriticPolicy: write @SacPolicy in "
-        "Experiment.policy_ctor"
+        "Experiment.policy"
     ),
     ("impala_cartpole", "Experiment.algorithm = @DqnAlgorithm"): (
         "DqnAlgorithm needs the policy EpsilonGreedyPolicy, not ActorCriticPolicy: write "
-        "@alf.EpsilonGreedyPolicy in Experiment.policy_ctor"
+        "@alf.EpsilonGreedyPolicy in Experiment.policy"
     ),
-    ("impala_cartpole", "Experiment.policy_ctor = @SacPolicy"): (
+    ("impala_cartpole", "Experiment.policy = @SacPolicy"): (
         "ImpalaAlgorithm needs the policy ActorCriticPolicy, not SacPolicy: write @ActorCriticPolicy in"
     ),
-    ("appo_cartpole", "Experiment.policy_ctor = @alf.EpsilonGreedyPolicy"): (
+    ("appo_cartpole", "Experiment.policy = @alf.EpsilonGreedyPolicy"): (
         "PPOAlgorithm needs the policy ActorCriticPolicy, not EpsilonGreedyPolicy"
     ),
     (
         "sac_pendulum",
-        "Experiment.policy_ctor = @ActorCriticPolicy",
+        "Experiment.policy = @ActorCriticPolicy",
     ): "SacAlgorithm needs the policy SacPolicy",
-    ("mixed_pendulum", 'Experiment.policy_ctor = {"ppo": @ActorCriticPolicy, "sac": @ActorCriticPolicy}'): (
+    ("mixed_pendulum", 'Experiment.policy = {"ppo": @ActorCriticPolicy, "sac": @ActorCriticPolicy}'): (
         "SacAlgorithm needs the policy SacPolicy, not ActorCriticPolicy"
     ),
     # Of a policy and its network.
-    ("impala_cartpole", "ActorCriticPolicy.network_ctor = @PolicyNetwork"): (
-        "ActorCriticPolicy.network_ctor makes an object of PolicyNetwork: it must make one like "
-        "ActorCriticNetwork"
+    ("impala_cartpole", "ActorCriticPolicy.network = @PolicyNetwork"): (
+        "ActorCriticPolicy.network makes an object of PolicyNetwork: it must make one like ActorCriticNetwork"
     ),
-    ("dqn_cartpole", "alf.EpsilonGreedyPolicy.network_ctor = @alf.networks.ActorCriticNetwork"): (
-        "EpsilonGreedyPolicy.network_ctor makes an object of ActorCriticNetwork: it must make one like "
+    ("dqn_cartpole", "alf.EpsilonGreedyPolicy.network = @alf.networks.ActorCriticNetwork"): (
+        "EpsilonGreedyPolicy.network makes an object of ActorCriticNetwork: it must make one like "
         "QValueNetwork"
     ),
-    ("sac_pendulum", "SacPolicy.network_ctor = @alf.networks.ActorCriticNetwork"): (
-        "SacPolicy.network_ctor makes an object of ActorCriticNetwork"
+    ("sac_pendulum", "SacPolicy.network = @alf.networks.ActorCriticNetwork"): (
+        "SacPolicy.network makes an object of ActorCriticNetwork"
     ),
-    ("sac_pendulum", "SacAlgorithm.critic_ctor = @parts_test.make_nothing"): (
-        "SacAlgorithm.critic_ctor makes an object of NoneType: it must make one like CriticsNetwork"
+    ("sac_pendulum", "SacAlgorithm.critic = @parts_test.make_nothing"): (
+        "SacAlgorithm.critic makes an object of NoneType: it must make one like CriticsNetwork"
     ),
-    ("sac_pendulum", "SacPolicy.recurrent_critic_ctor = @parts_test.make_nothing"): (
-        "SacPolicy.recurrent_critic_ctor makes an object of NoneType"
+    ("sac_pendulum", "SacPolicy.recurrent_critic = @parts_test.make_nothing"): (
+        "SacPolicy.recurrent_critic makes an object of NoneType"
     ),
     (
         "impala_cartpole",
-        "ActorCriticNetwork.encoder_ctor = @parts_test.make_nothing",
-    ): "ActorCriticNetwork.encoder_ctor makes an",
+        "ActorCriticNetwork.encoder = @parts_test.make_nothing",
+    ): "ActorCriticNetwork.encoder makes an",
     (
         "impala_cartpole",
-        "ActorCriticNetwork.rnn_ctor = @parts_test.make_nothing",
-    ): "the result of ActorCriticNetwork.rnn_ctor",
+        "ActorCriticNetwork.rnn = @parts_test.make_nothing",
+    ): "the result of ActorCriticNetwork.rnn",
     # Of an experiment and its parts.
     ("impala_cartpole", "Experiment.data_transformers = (@Adam,)"): (
         "data_transformers holds Adam: it must be a DataTransformer"
@@ -76,22 +75,20 @@ OTHER_PARTS = {
     ("impala_cartpole", "Experiment.data_transformers = (@parts_test.make_transformer,)"): (
         "in data_transformers is an object of NoneType: it must be one of DataTransformer"
     ),
-    ("impala_cartpole", "Experiment.policy_ctor = @parts_test.make_nothing"): (
-        "what Experiment.policy_ctor makes is an object of NoneType: it must be one of Policy"
+    ("impala_cartpole", "Experiment.policy = @parts_test.make_nothing"): (
+        "what Experiment.policy makes is an object of NoneType: it must be one of Policy"
     ),
     ("impala_cartpole", "Experiment.algorithm = @parts_test.make_nothing"): (
         "what Experiment.algorithm makes is an object of NoneType: it must be one of Algorithm"
     ),
-    ("impala_cartpole", "Experiment.learner_ctor = @parts_test.make_nothing"): (
-        "what Experiment.learner_ctor makes is an object of NoneType: it must be one of Learner"
+    ("impala_cartpole", "Experiment.learner = @parts_test.make_nothing"): (
+        "what Experiment.learner makes is an object of NoneType: it must be one of Learner"
     ),
-    ("impala_cartpole", "Experiment.driver_ctor = @parts_test.make_nothing"): (
-        "what Experiment.driver_ctor makes is an object of NoneType: it must be one of Driver"
+    ("impala_cartpole", "Experiment.driver = @parts_test.make_nothing"): (
+        "what Experiment.driver makes is an object of NoneType: it must be one of Driver"
     ),
-    ("impala_cartpole", "Experiment.env_ctor = @parts_test.make_no_envs"): (
-        "Experiment.env_ctor makes an empty list"
-    ),
-    ("dqn_cartpole", "Experiment.behavior_ctor = @parts_test.make_nothing"): "the behavior is None",
+    ("impala_cartpole", "Experiment.env = @parts_test.make_no_envs"): ("Experiment.env makes an empty list"),
+    ("dqn_cartpole", "Experiment.behavior = @parts_test.make_nothing"): "the behavior is None",
     ("dqn_cartpole", "DriverSettings.prefetch = True"): (
         "DriverSettings.prefetch is True: exp_replayer must be 'one_time', 'mix_in' or 'multi_pass'"
     ),

@@ -193,7 +193,7 @@ def test_all_environments_are_split_into_groups(subtests):
 
 
 def test_groups_that_do_not_fit_are_one_line():
-    with pytest.raises(ConfigError, match="num_envs is 4: Experiment.env_ctor has no argument `batch_size`"):
+    with pytest.raises(ConfigError, match="num_envs is 4: Experiment.env has no argument `batch_size`"):
         split_in_groups(AnyEnv, 2, 4)
     bind("ppo", "floats", "Experiment.num_envs = 7")
     with pytest.raises(ConfigError, match="num_envs is 7: it must be a multiple of .*num_groups = 2"):

@@ -27,7 +27,7 @@ from tests.training.small_runs import IdleTraining, add_to_weights
 
 CONFIG = """
 import alf.learner.optimizers
-Experiment.env_ctor = @alf.environments.load
+Experiment.env = @alf.environments.load
 Experiment.num_groups = 1
 Experiment.unroll_length = 4
 Experiment.seed = 1
@@ -35,7 +35,7 @@ Experiment.data_transformers = (@ObservationNormalizer,)
 alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 2
 ActorCriticNetwork.fc_layer_params = (8,)
-ActorCriticNetwork.rnn_ctor = @GRU
+ActorCriticNetwork.rnn = @GRU
 GRU.units = 4
 alf.Learner.optimizer = @Adam()
 Adam.learning_rate = 0.01

@@ -40,22 +40,22 @@ class Environment(MatchObservationEnvironment):
         self.closed += 1
 
 
-def make_trainer(root_dir, iterations=3, rnn_ctor=None, units=8, share_layers=None, made=None, **kwargs):
+def make_trainer(root_dir, iterations=3, rnn=None, units=8, share_layers=None, made=None, **kwargs):
     """A trainer of `ActorCriticNetwork`s with an encoder that has weights; they move without learning."""
     network = functools.partial(
         ActorCriticNetwork,
         fc_layer_params=(units,),
-        encoder_ctor=ENCODER,
-        rnn_ctor=rnn_ctor,
+        encoder=ENCODER,
+        rnn=rnn,
         share_layers=share_layers,
     )
     optimizer = tf.keras.optimizers.legacy.Adam(0.01)
     move = small_runs.add_to_weights
     experiment = {
-        "env_ctor": functools.partial(Environment, made=[] if made is None else made),
-        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network),
+        "env": functools.partial(Environment, made=[] if made is None else made),
+        "policy": functools.partial(ActorCriticPolicy, network=network),
         "data_transformers": (ObservationNormalizer,),
-        "learner_ctor": functools.partial(small_runs.make_idle_learner, optimizer=optimizer, move=move),
+        "learner": functools.partial(small_runs.make_idle_learner, optimizer=optimizer, move=move),
         "seed": None,
     }
     trainer = small_runs.make_trainer(root_dir, {"num_iterations": iterations}, experiment, **kwargs)
@@ -131,7 +131,7 @@ def test_a_part_of_the_policy(tmp_path, source, part):
 
 def test_a_part_with_another_head_and_a_recurrent_layer(tmp_path, source):
     folder, theirs = source
-    ours = make_trainer(tmp_path / "new", initial_checkpoint=f"torso/layers@{folder}", rnn_ctor=GRU)
+    ours = make_trainer(tmp_path / "new", initial_checkpoint=f"torso/layers@{folder}", rnn=GRU)
     (layers, rest), (their_layers, _) = (split(x.learner.policy, "layers") for x in (ours, theirs))
     assert_same(layers, their_layers)
     assert len(rest) > len(split(theirs.learner.policy, "layers")[1])
@@ -223,9 +223,9 @@ def test_shapes_that_do_not_match_are_listed(tmp_path, source):
 
 
 def test_names_that_do_not_match_are_listed_up_to_five(tmp_path, source):
-    recurrent = make_trainer(tmp_path / "recurrent", rnn_ctor=GRU)
+    recurrent = make_trainer(tmp_path / "recurrent", rnn=GRU)
     recurrent.save()
-    settings = {"rnn_ctor": GRU, "share_layers": False}
+    settings = {"rnn": GRU, "share_layers": False}
     with pytest.raises(ConfigError) as info:
         make_trainer(tmp_path / "new", initial_checkpoint=source[0], **settings)
     text = first_line(info.value)

@@ -101,7 +101,7 @@ def test_where_there_is_no_room(total, settings, helpers, message):
         (
             [
                 "Experiment.num_collectors = 2",
-                "Experiment.collectors_ctor = @far/RayCollectors",
+                "Experiment.collectors = @far/RayCollectors",
                 "CollectorSettings.num_cpus = 5",
                 "far/CollectorSettings.num_cpus = %n",
                 "far/CollectorSettings.learner_num_cpus = 1",
@@ -112,7 +112,7 @@ def test_where_there_is_no_room(total, settings, helpers, message):
         (
             [
                 "Experiment.num_collectors = 2",
-                "Experiment.collectors_ctor = @far/RayCollectors",
+                "Experiment.collectors = @far/RayCollectors",
                 "far/RayCollectors.settings = @big/CollectorSettings()",
                 "far/CollectorSettings.num_cpus = 7",
                 "big/CollectorSettings.num_cpus = 4",
@@ -128,7 +128,7 @@ def test_where_there_is_no_room(total, settings, helpers, message):
                 "Trainer.evaluator = @often/Evaluator",
                 "often/Evaluator.place = %place",
                 "place = 'cluster'",
-                "Evaluator.cluster_ctor = @far/RayEvaluator",
+                "Evaluator.cluster = @far/RayEvaluator",
                 "far/RayEvaluator.resources = {'big': 0.5}",
                 "often/Evaluator.num_workers = 3",
                 "Experiment.num_collectors = 1",

@@ -62,7 +62,7 @@ alf.Learner.optimizer = @Adam()
 Adam.learning_rate = 0.5
 """
 DQN = """
-Experiment.policy_ctor = @alf.EpsilonGreedyPolicy
+Experiment.policy = @alf.EpsilonGreedyPolicy
 Experiment.algorithm = @DqnAlgorithm
 Experiment.exp_replayer = "uniform"
 PolicyPopulation.settings = {
@@ -94,13 +94,13 @@ class Act(Callback):
         self._act(trainer, trainer.counters["iterations"])
 
 
-def make_trainer(root_dir, config="", num_iterations=None, act=None, env_ctor=ENV, **kwargs):
+def make_trainer(root_dir, config="", num_iterations=None, act=None, env=ENV, **kwargs):
     gin.clear_config()
     dqn = "DqnAlgorithm" in config
     base = "\n".join(x for x in CONFIG.splitlines() if not dqn or "ActorCriticNetwork" not in x)
     parse_config([], [base, config.replace("ActorCriticNetwork.fc_layer_params = None\n", "")])
     with wrong_calls_are_config_errors():
-        driver = Experiment(env_ctor=env_ctor).make_driver()
+        driver = Experiment(env=env).make_driver()
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
         callbacks = [] if act is None else [Act(act)]
         return build_trainer(str(root_dir), driver, stop_criteria=stop, callbacks=callbacks, **kwargs)
@@ -627,9 +627,9 @@ def test_each_setting_has_its_effect(tmp_path):
         PolicyPopulation.objective = "AverageEpisodeLength"
         PolicyPopulation.mapping = ("policy_0", "policy_1", "policy_1")
         PolicyPopulation.num_sequences = 5
-        PolicyPopulation.mutation_ctor = @own/Mutation
+        PolicyPopulation.mutation = @own/Mutation
         own/Mutation.rate = 0.25
-        PolicyPopulation.replacement_ctor = @own/Replacement
+        PolicyPopulation.replacement = @own/Replacement
         own/Replacement.warm_up = 7
         """
     trainer = make_trainer(tmp_path, "\n".join(line.strip() for line in config.splitlines()))

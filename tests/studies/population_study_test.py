@@ -24,8 +24,8 @@ def make_population(ranges=RANGES, seed=3, **replacement):
         INTERVAL,
         seed=seed,
         max_failures=2,
-        mutation_ctor=Mutation,
-        replacement_ctor=lambda: Replacement(**replacement),
+        mutation=Mutation,
+        replacement=lambda: Replacement(**replacement),
     )
 
 

@@ -91,7 +91,7 @@ def test_a_callback_ends_a_run_well(tmp_path, method):
 def test_an_evaluation_is_a_moment_and_may_end_the_run(tmp_path, caplog):
     caplog.set_level("INFO", "absl")
     callback = Recorder("on_evaluation", lambda trainer: trainer.stop("evaluated"))
-    settings = dict(interval_steps=1, num_episodes=3, env_ctor=lambda seed: Environment(seed=seed))
+    settings = dict(interval_steps=1, num_episodes=3, env=lambda seed: Environment(seed=seed))
     evaluator = functools.partial(Evaluator, **settings)
     stop = {"max_seconds": 60.0}
     trainer = make_counting_trainer(tmp_path, stop=stop, callbacks=[callback], evaluator=evaluator)

@@ -70,12 +70,12 @@ def make_trainer(
     """A trainer of DQN in two environments. `experiment`, `stop`: arguments of their constructors."""
     optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
     parts = {
-        "env_ctor": functools.partial(Environment, [] if made is None else made),
-        "policy_ctor": EpsilonGreedyPolicy,
+        "env": functools.partial(Environment, [] if made is None else made),
+        "policy": EpsilonGreedyPolicy,
         "algorithm": DqnAlgorithm,
         "exp_replayer": "uniform",
-        "learner_ctor": functools.partial(learner, optimizer=optimizer),
-        "driver_ctor": SyncOffPolicyDriver,
+        "learner": functools.partial(learner, optimizer=optimizer),
+        "driver": SyncOffPolicyDriver,
         "unroll_length": 5,
         "seed": 0,
         **(experiment or {}),
@@ -119,7 +119,7 @@ def test_training_goes_on_after_the_end_of_collection(tmp_path, driver):
     def look(trainer):
         return (*count(trainer), sum(env.num_closed for env in made), sum(env.num_steps for env in made))
 
-    trainer = make_trainer(tmp_path, 40, look, made, {"driver_ctor": driver}, learner=LEARNERS[driver])
+    trainer = make_trainer(tmp_path, 40, look, made, {"driver": driver}, learner=LEARNERS[driver])
     assert trainer.train() == (True, "num_iterations=40 reached")
     steps, updates, closed, env_steps = zip(*trainer.seen, strict=True)
     num_during = 1 + next(i for i, n in enumerate(steps) if n >= 150)
@@ -148,9 +148,9 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
         held = int(trainer.learner.replayer.num_steps())
         return (*count(trainer), sum(env.num_steps for env in made), held)
 
-    experiment = {"driver_ctor": driver, "offline_buffer": recorded}
+    experiment = {"driver": driver, "offline_buffer": recorded}
     if driver is AsyncOffPolicyDriver:
-        experiment["driver_ctor"] = functools.partial(build_driver, driver, parameter_update_period=1)
+        experiment["driver"] = functools.partial(build_driver, driver, parameter_update_period=1)
     trainer = make_trainer(tmp_path, 20, look, made, experiment, learner=LEARNERS[driver])
     replayer, mixed = trainer.learner.replayer, []
     sample = replayer.sample
@@ -266,7 +266,7 @@ def test_nothing_waits_for_environments_that_stand_still(tmp_path, recorded, dri
         names = {thread.name.partition("-")[0] for thread in set(threading.enumerate()) - others}
         return names & {"StallWatch", "EnvThread", "UnrollThread"}
 
-    experiment = {"driver_ctor": driver, "offline_buffer": recorded}
+    experiment = {"driver": driver, "offline_buffer": recorded}
     trainer = make_trainer(tmp_path, 10, look, experiment=experiment)
     trainer.train()
     stepping = {SyncOffPolicyDriver: "UnrollThread", AsyncOffPolicyDriver: "EnvThread"}[driver]
@@ -287,7 +287,7 @@ def test_a_run_ends_well_in_each_phase(tmp_path, recorded, when):
         if trainer.counters["iterations"] == when:
             trainer.interrupt("enough")
 
-    experiment = {"driver_ctor": AsyncOffPolicyDriver, "offline_buffer": recorded}
+    experiment = {"driver": AsyncOffPolicyDriver, "offline_buffer": recorded}
     trainer = make_trainer(tmp_path, 20, look, made, experiment)
     assert trainer.train() == (False, "enough")
     assert trainer.counters["iterations"] == when
@@ -334,7 +334,7 @@ def test_too_little_was_collected(tmp_path):
         make_trainer(tmp_path, 6).train()
 
 
-UNROLLS = dict(exp_replayer="one_time", policy_ctor=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
+UNROLLS = dict(exp_replayer="one_time", policy=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
 FROM, UNTIL = "Trainer.collect_from_iteration = 5", "Trainer.collect_until_env_steps = 100"
 
 

@@ -47,7 +47,7 @@ def make_env(seed, num_workers):
     )
 
 
-def make_run(root_dir, num_iterations, driver_ctor, num_workers=0, **kwargs):
+def make_run(root_dir, num_iterations, driver, num_workers=0, **kwargs):
     seen = []
 
     def make_learner(*args, **settings):
@@ -57,27 +57,27 @@ def make_run(root_dir, num_iterations, driver_ctor, num_workers=0, **kwargs):
         return learner
 
     experiment = {
-        "env_ctor": functools.partial(make_env, num_workers=num_workers),
-        "driver_ctor": driver_ctor,
-        "learner_ctor": make_learner,
+        "env": functools.partial(make_env, num_workers=num_workers),
+        "driver": driver,
+        "learner": make_learner,
     }
     trainer = make_trainer(root_dir, {"num_iterations": num_iterations}, experiment, **kwargs)
     return trainer, seen
 
 
-@pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-def test_a_curriculum_continues_with_the_run(driver_ctor, tmp_path):
+@pytest.mark.parametrize("driver", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_a_curriculum_continues_with_the_run(driver, tmp_path):
     callback = Harder()
-    trainer, seen = make_run(tmp_path, 4, driver_ctor, callbacks=[callback])
+    trainer, seen = make_run(tmp_path, 4, driver, callbacks=[callback])
     assert trainer.train()[0]
     assert callback.level == 3 and (seen[0] == 1).all()
     callback = Harder()
-    trainer, seen = make_run(tmp_path, 8, driver_ctor, callbacks=[Callback()])
+    trainer, seen = make_run(tmp_path, 8, driver, callbacks=[Callback()])
     trainer.add_callback(callback)
     assert trainer.train()[0]
     assert (seen[0] == 3).all(), "before the first reset"
     assert callback.level == 5
-    if driver_ctor is SyncOffPolicyDriver:  # which has no unrolls in queues
+    if driver is SyncOffPolicyDriver:  # which has no unrolls in queues
         assert [int(levels[0, -1, 0]) for levels in seen] == [3, 3, 4, 4]
 
 
@@ -86,13 +86,13 @@ def interrupt_a_call(trainer):
     trainer.driver.call_envs("act_once", trainer.root_dir + "/once", functools.partial(time.sleep, 2))
 
 
-@pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-def test_an_interrupted_call_ends_the_run_as_interrupted_and_saves(driver_ctor, tmp_path, caplog):
-    trainer, _ = make_run(tmp_path, 9, driver_ctor, callbacks=[Harder(interrupt_a_call)])
+@pytest.mark.parametrize("driver", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_an_interrupted_call_ends_the_run_as_interrupted_and_saves(driver, tmp_path, caplog):
+    trainer, _ = make_run(tmp_path, 9, driver, callbacks=[Harder(interrupt_a_call)])
     assert trainer.train() == (False, "enough")
     assert "raised an error" not in caplog.text
     callback = Harder()
-    trainer, _ = make_run(tmp_path, 4, driver_ctor, callbacks=[callback])
+    trainer, _ = make_run(tmp_path, 4, driver, callbacks=[callback])
     assert trainer.counters["iterations"] == 3
     assert trainer.train()[0]
     assert callback.level == 3

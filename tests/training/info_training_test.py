@@ -53,7 +53,7 @@ def make_trainer(
     root_dir,
     algorithm=InfoDqn,
     num_iterations=10,
-    env_ctor=make_env,
+    env=make_env,
     learner=make_counting_replay_learner,
     **kwargs,
 ):
@@ -61,12 +61,12 @@ def make_trainer(
     optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
     experiment = Experiment(
         **{
-            "env_ctor": env_ctor,
-            "policy_ctor": EpsilonGreedyPolicy,
+            "env": env,
+            "policy": EpsilonGreedyPolicy,
             "algorithm": algorithm,
             "exp_replayer": "uniform",
-            "learner_ctor": functools.partial(learner, optimizer=optimizer),
-            "driver_ctor": SyncOffPolicyDriver,
+            "learner": functools.partial(learner, optimizer=optimizer),
+            "driver": SyncOffPolicyDriver,
             "unroll_length": 5,
             **kwargs,
         }
@@ -81,8 +81,8 @@ def buffer_file(root_dir):
 
 
 def test_an_algorithm_that_uses_info_gets_it_after_a_restart(tmp_path):
-    make_trainer(tmp_path, driver_ctor=AsyncOffPolicyDriver).train()
-    trainer = make_trainer(tmp_path, num_iterations=15, driver_ctor=AsyncOffPolicyDriver, learner=Learner)
+    make_trainer(tmp_path, driver=AsyncOffPolicyDriver).train()
+    trainer = make_trainer(tmp_path, num_iterations=15, driver=AsyncOffPolicyDriver, learner=Learner)
     held = int(trainer.learner.replayer.num_steps())
     trainer.train()
     assert 0 < held < trainer.learner.replayer.num_steps(), "it learned from what was saved, and from more"

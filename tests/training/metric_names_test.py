@@ -110,13 +110,13 @@ def run_impala(root_dir):
     learner = dict(optimizer=Adam(), max_policy_lag=100, **shown)
     train(
         root_dir,
-        env_ctor=RichEnvironment,
-        policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
+        env=RichEnvironment,
+        policy=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm=ImpalaAlgorithm,
-        learner_ctor=functools.partial(Learner, **learner),
-        driver_ctor=AsyncOffPolicyDriver,
+        learner=functools.partial(Learner, **learner),
+        driver=AsyncOffPolicyDriver,
         evaluator=functools.partial(
-            Evaluator, interval_steps=1, num_episodes=4, video_interval=1, env_ctor=RichEnvironment
+            Evaluator, interval_steps=1, num_episodes=4, video_interval=1, env=RichEnvironment
         ),
     )
 
@@ -127,24 +127,22 @@ def run_ppo(root_dir):
     metrics = [py_metrics.AverageReturnMetric(buffer_size=10)]
     train(
         root_dir,
-        policy_ctor=make_policy(ActorCriticPolicy, network),
+        policy=make_policy(ActorCriticPolicy, network),
         algorithm=PPOAlgorithm,
         exp_replayer="cyclic_one_time",
-        learner_ctor=functools.partial(Learner, optimizer=optimizer, rollout_summaries=True),
-        driver_ctor=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
+        learner=functools.partial(Learner, optimizer=optimizer, rollout_summaries=True),
+        driver=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
     )
 
 
 def run_dqn(root_dir):
     train(
         root_dir,
-        policy_ctor=make_policy(EpsilonGreedyPolicy, QValueNetwork),
+        policy=make_policy(EpsilonGreedyPolicy, QValueNetwork),
         algorithm=DqnAlgorithm,
         exp_replayer="uniform",
-        learner_ctor=functools.partial(
-            Learner, optimizer=Adam(), debug_summaries=True, rollout_summaries=True
-        ),
-        driver_ctor=SyncOffPolicyDriver,
+        learner=functools.partial(Learner, optimizer=Adam(), debug_summaries=True, rollout_summaries=True),
+        driver=SyncOffPolicyDriver,
     )
 
 
@@ -152,28 +150,28 @@ def run_sac(root_dir):
     critics = functools.partial(CriticsNetwork, **SMALL)
     train(
         root_dir,
-        env_ctor=functools.partial(make_match, continuous=True),
-        policy_ctor=make_policy(SacPolicy, PolicyNetwork),
-        algorithm=functools.partial(SacAlgorithm, critic_ctor=critics),
+        env=functools.partial(make_match, continuous=True),
+        policy=make_policy(SacPolicy, PolicyNetwork),
+        algorithm=functools.partial(SacAlgorithm, critic=critics),
         exp_replayer="uniform",
-        learner_ctor=functools.partial(Learner, optimizer=Adam()),
-        driver_ctor=SyncOffPolicyDriver,
+        learner=functools.partial(Learner, optimizer=Adam()),
+        driver=SyncOffPolicyDriver,
     )
 
 
 def run_league(root_dir):
     # The evaluator makes its environments by gin.
-    gin.parse_config("Experiment.env_ctor = @RichDuel\nExperiment.policies = @League()")
+    gin.parse_config("Experiment.env = @RichDuel\nExperiment.policies = @League()")
     gin.parse_config("League.num_opponents = 1\nLeague.snapshot_interval = 1")
     learner = dict(
         optimizer=Adam(), debug_summaries=True, rollout_summaries=True, summarize_grads_and_vars=True
     )
     train(
         root_dir,
-        env_ctor=RichDuel,
-        policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
+        env=RichDuel,
+        policy=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm=DecayingImpala,
-        learner_ctor=functools.partial(Learner, **learner),
+        learner=functools.partial(Learner, **learner),
         policies=League(),
         evaluator=functools.partial(Evaluator, interval_steps=1, num_episodes=8),
     )
@@ -185,10 +183,10 @@ def run_population(root_dir):
     )
     train(
         root_dir,
-        policy_ctor=make_policy(ActorCriticPolicy, ActorCriticNetwork),
+        policy=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm=DecayingPPO,
         exp_replayer="cyclic_one_time",
-        learner_ctor=lambda algorithm, training: Learner(algorithm, Adam(), training),
+        learner=lambda algorithm, training: Learner(algorithm, Adam(), training),
         policies=population,
     )
 
@@ -197,13 +195,13 @@ def run_population(root_dir):
 RUNS = [run_impala, run_ppo, run_dqn, run_sac, run_league, run_population]
 
 
-def make_policy(policy_ctor, network_ctor):
-    return functools.partial(policy_ctor, network_ctor=functools.partial(network_ctor, **SMALL))
+def make_policy(policy, network):
+    return functools.partial(policy, network=functools.partial(network, **SMALL))
 
 
 def train(root_dir, num_iterations=8, evaluator=None, **kwargs):
     """Trains a little, of some environment and algorithm."""
-    parts = dict(env_ctor=make_match, num_groups=1, unroll_length=4, seed=0)
+    parts = dict(env=make_match, num_groups=1, unroll_length=4, seed=0)
     experiment = Experiment(**{**parts, **kwargs})
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
     driver = experiment.make_driver()

@@ -59,20 +59,20 @@ def add_to_weights(update):
 
 
 def make_idle_learner(algorithm, training, move=None, optimizer=None, **kwargs):
-    """An `Experiment.learner_ctor` whose learner has an `IdleTraining`."""
+    """An `Experiment.learner` whose learner has an `IdleTraining`."""
     optimizer = optimizer or tf.keras.optimizers.legacy.SGD()
     return Learner(algorithm, optimizer, IdleTraining(training.replayer, move), **kwargs)
 
 
 def make_trainer(root_dir, stop=None, experiment=None, units=8, **kwargs):
     """A trainer of a tiny network, which learns nothing. `stop`, `experiment`: arguments of constructors."""
-    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(units,))
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(units,))
     parts = {
-        "env_ctor": functools.partial(MatchObservationEnvironment, 4, episode_length=EPISODE_LENGTH),
+        "env": functools.partial(MatchObservationEnvironment, 4, episode_length=EPISODE_LENGTH),
         "num_groups": 1,
-        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
-        "learner_ctor": make_idle_learner,
-        "driver_ctor": SyncOffPolicyDriver,
+        "policy": functools.partial(ActorCriticPolicy, network=network),
+        "learner": make_idle_learner,
+        "driver": SyncOffPolicyDriver,
         "unroll_length": 4,
         "seed": 0,
         **(experiment or {}),

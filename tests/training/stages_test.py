@@ -309,7 +309,7 @@ def test_the_longest_step_is_shown_once(tmp_path, driver):
         return reward
 
     env = {"special": sleep_once, "special_step": 30}
-    experiment = {"num_groups": 2, "driver_ctor": driver}
+    experiment = {"num_groups": 2, "driver": driver}
     stop, learner = {"num_iterations": 30}, CountingLearner
     make_trainer(
         tmp_path, env=env, stop=stop, summary_interval=0.0, experiment=experiment, learner=learner
@@ -318,10 +318,10 @@ def test_the_longest_step_is_shown_once(tmp_path, driver):
     assert len(points) == 30 and sum(SLOW <= value < 10 for value in points) == 1
 
 
-network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
+network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
 SLOW_PARTS = {
     "environments": {"env": {"special": sleep_and_return, "special_step": 0}},
-    "actors": {"experiment": {"policy_ctor": functools.partial(SlowPolicy, network_ctor=network_ctor)}},
+    "actors": {"experiment": {"policy": functools.partial(SlowPolicy, network=network)}},
     "learner": {"learner": SlowLearner},
     "metrics": {"experiment": {"observer": True}},
 }
@@ -337,10 +337,10 @@ def test_a_run_with_a_slow_part_names_it(tmp_path, monkeypatch, caplog, driver, 
     parts = {"learner": CountingLearner, **SLOW_PARTS[word]}
     experiment = {"num_groups": 2, **parts.pop("experiment", {})}
     stop = {"num_iterations": NUM_ITERATIONS[word] if driver is AsyncOffPolicyDriver else 8}
-    experiment["driver_ctor"] = driver
+    experiment["driver"] = driver
     if experiment.pop("observer", False):
         observers = [lambda record: time.sleep(2 * SLOW)]
-        experiment["driver_ctor"] = functools.partial(build_driver, driver, observers=observers)
+        experiment["driver"] = functools.partial(build_driver, driver, observers=observers)
     make_trainer(tmp_path, stop=stop, summary_interval=0.6, experiment=experiment, **parts).train()
     words = [text for _, text in read_events(tmp_path / "train")["time/bottleneck"]]
     if word == "metrics" and driver is SyncOffPolicyDriver:

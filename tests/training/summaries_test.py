@@ -93,7 +93,7 @@ def test_no_point_is_there_twice_or_missing(tmp_path):
         def on_train_iter(self, trainer, summary):
             seen.append(bool(summary))
 
-    experiment = {"num_groups": 1, "learner_ctor": make_learner}
+    experiment = {"num_groups": 1, "learner": make_learner}
     trainer = make_dqn_trainer(tmp_path, 8, experiment=experiment, summary_interval=1e6)
     trainer.add_callback(See())
     trainer.train()
@@ -131,7 +131,7 @@ def test_histograms_are_written_with_each_point(tmp_path):
         debug_summaries=True,
         summarize_grads_and_vars=True,
     )
-    experiment = {"learner_ctor": make, "driver_ctor": SyncOffPolicyDriver}
+    experiment = {"learner": make, "driver": SyncOffPolicyDriver}
     make_trainer(tmp_path, stop={"num_iterations": 3}, experiment=experiment, summary_interval=0.0).train()
     kinds = read_kinds(tmp_path / "train")
     names = [name for name, kind in kinds.items() if kind == "histograms"]
@@ -269,7 +269,7 @@ def evaluating(**settings):
 
 def test_every_second_evaluation_has_a_video(tmp_path):
     Drawn.modes.clear()
-    evaluator = evaluating(interval_steps=1, env_ctor=Drawn, video_interval=2, video_frames=3)
+    evaluator = evaluating(interval_steps=1, env=Drawn, video_interval=2, video_frames=3)
     trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 100}, evaluator=evaluator)
     ended, poll = [], find_evaluator(trainer).poll
 
@@ -312,7 +312,7 @@ def test_environments_that_do_not_render(tmp_path):
         def close(self):
             closed.append(self)
 
-    settings = dict(interval_steps=1, env_ctor=Blind, video_interval=1)
+    settings = dict(interval_steps=1, env=Blind, video_interval=1)
     with pytest.raises(
         ConfigError, match="Evaluator.video_interval is 1: the environment cannot be rendered"
     ):
@@ -336,7 +336,7 @@ def test_a_video_of_a_game():
     """tensorboard_test has the process itself."""
     gin.parse_config(CONFIG)
     experiment = Experiment()
-    env = experiment.env_ctor(batch_size=1, seed=0)
+    env = experiment.make_env(batch_size=1, seed=0)
     specs = EnvSpecs([env])
     env.close()
     policy = experiment.make_policy(specs.observation, specs.action, specs.reward)

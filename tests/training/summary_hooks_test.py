@@ -38,16 +38,16 @@ class Keep(Callback):
         self.summaries.append({name: float(value) for name, value in summary.items()})
 
 
-@pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_ctor):
+@pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_class):
     experiment = Experiment(
-        env_ctor=lambda seed: CountingEnvironment(2),
+        env=lambda seed: CountingEnvironment(2),
         num_groups=1,
-        policy_ctor=EpsilonGreedyPolicy,
+        policy=EpsilonGreedyPolicy,
         algorithm=Summarizing,
         exp_replayer="uniform",
-        learner_ctor=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam(1e-6)),
-        driver_ctor=driver_ctor,
+        learner=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam(1e-6)),
+        driver=driver_class,
         unroll_length=5,
     )
     callback, stop_criteria = Keep(), lambda: StopCriteria(num_iterations=4)

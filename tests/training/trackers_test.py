@@ -136,8 +136,8 @@ def make_tracked(root_dir, track, num_iterations=3, **kwargs):
 
 
 def test_it_gets_the_figures_of_the_table(tmp_path, name, service):
-    env_ctor = functools.partial(MatchObservationEnvironment, 2)
-    evaluator = functools.partial(Evaluator, interval_steps=1, num_episodes=2, env_ctor=env_ctor)
+    env = functools.partial(MatchObservationEnvironment, 2)
+    evaluator = functools.partial(Evaluator, interval_steps=1, num_episodes=2, env=env)
     make_tracked(tmp_path, name, evaluator=evaluator).train()
     columns, rows = read_rows(tmp_path / "progress.csv")
     assert len(rows) == len(service.points) > 3

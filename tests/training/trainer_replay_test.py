@@ -54,7 +54,7 @@ def make_trainer(
     num_envs=2,
     offline_buffer=None,
     unroll_length=5,
-    driver_ctor=SyncOffPolicyDriver,
+    driver=SyncOffPolicyDriver,
     offline_buffer_length=None,
     learner=make_counting_replay_learner,
     **kwargs,
@@ -63,13 +63,13 @@ def make_trainer(
     experiment = Experiment(
         make_env,
         num_envs,
-        policy_ctor=policy,
+        policy=policy,
         algorithm=algorithm,
         exp_replayer=replayer,
         offline_buffer=offline_buffer,
         offline_buffer_length=offline_buffer_length,
-        learner_ctor=functools.partial(learner, optimizer=optimizer),
-        driver_ctor=driver_ctor,
+        learner=functools.partial(learner, optimizer=optimizer),
+        driver=driver,
         unroll_length=unroll_length,
         seed=0,
     )
@@ -266,10 +266,10 @@ def test_several_batches_for_each_training(tmp_path):
         make_trainer(tmp_path / "other", batches_per_train_iter=0, **UNROLLS)
 
 
-@pytest.mark.parametrize("driver_ctor", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
-def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver_ctor):
+@pytest.mark.parametrize("driver", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver):
     """An unroll of 5 steps of 4 environments: one alone has no 3 minibatches, 3 have."""
-    settings = dict(num_envs=1, driver_ctor=driver_ctor, **UNROLLS)
+    settings = dict(num_envs=1, driver=driver, **UNROLLS)
     gin.parse_config("UnrollTraining.num_minibatches = 3")
     with pytest.raises(ConfigError, match="UnrollTraining.num_minibatches is 3: .* 1 unrolls .* = 4;"):
         make_trainer(tmp_path / "refused", **settings)

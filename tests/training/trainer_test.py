@@ -76,11 +76,11 @@ def make_trainer(
 ):
     """A trainer of a small network. `env`, `stop`, `experiment`: arguments of their constructors."""
     optimizer = tf.keras.optimizers.legacy.Adam(learning_rate)
-    network_ctor = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
     parts = {
-        "env_ctor": functools.partial(Environment, **(env or {})),
-        "policy_ctor": functools.partial(ActorCriticPolicy, network_ctor=network_ctor),
-        "learner_ctor": functools.partial(learner, optimizer=optimizer, max_grad_norm=40.0),
+        "env": functools.partial(Environment, **(env or {})),
+        "policy": functools.partial(ActorCriticPolicy, network=network),
+        "learner": functools.partial(learner, optimizer=optimizer, max_grad_norm=40.0),
         "unroll_length": UNROLL_LENGTH,
         **(experiment or {}),
     }
@@ -92,7 +92,7 @@ def make_trainer(
 
 def make_counting_trainer(root_dir, get_time=None, experiment=None, **kwargs):
     """A trainer of the same parts that counts in place of acting and learning, 32 rows in each iteration."""
-    parts = {"driver_ctor": functools.partial(CountingDriver, get_time=get_time), **(experiment or {})}
+    parts = {"driver": functools.partial(CountingDriver, get_time=get_time), **(experiment or {})}
     kwargs = {"learner": CountingLearner, "save_git_state": False, **kwargs}
     return make_trainer(root_dir, experiment=parts, **kwargs)
 
@@ -195,7 +195,7 @@ def runs(tmp_path_factory):
 
 
 def make_sync_trainer(root_dir):
-    experiment = {"seed": 3, "driver_ctor": SyncOffPolicyDriver}
+    experiment = {"seed": 3, "driver": SyncOffPolicyDriver}
     return make_trainer(root_dir, stop={"num_iterations": 5}, experiment=experiment)
 
 
@@ -379,7 +379,7 @@ def test_nothing_of_a_trainer_lives_when_it_has_gone(tmp_path, driver):
     """Programs that make trainers again and again would grow. A graph holds the memory of its functions."""
     list_graphs = lambda: [x for x in gc.get_objects() if isinstance(x, FuncGraph)]  # noqa: E731
     others = weakref.WeakSet(list_graphs())
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 2}, experiment={"driver_ctor": driver})
+    trainer = make_trainer(tmp_path, stop={"num_iterations": 2}, experiment={"driver": driver})
     trainer.train()
     learner = trainer.learner
     parts = [trainer, trainer.driver, learner, learner.policy, learner.algorithm, learner.replayer]
@@ -430,7 +430,7 @@ class LosingEnvironment(CountingEnvironment):
 def test_short_episodes_do_not_reach_a_target_alone(tmp_path, target, is_reached):
     """The mean return is -98.4. In the beginning only short episodes have ended, and these end more often."""
     stop = {"target_return": target, "num_iterations": 60}
-    parts = {"env_ctor": LosingEnvironment, "num_groups": 1, "unroll_length": 10}
+    parts = {"env": LosingEnvironment, "num_groups": 1, "unroll_length": 10}
     trainer = make_counting_trainer(tmp_path, stop=stop, experiment=parts)
     _, reason = trainer.train()
     assert reason == ("target_return=-99.0 reached: -98.4" if is_reached else "num_iterations=60 reached")
@@ -682,9 +682,9 @@ def test_an_interrupt_at_any_moment_saves_a_run_that_can_go_on(tmp_path, monkeyp
         if reached == moment:
             trainer.interrupt("enough")
 
-    settings = {"driver_ctor": driver, "env_ctor": functools.partial(Watched, notice)}
+    settings = {"driver": driver, "env": functools.partial(Watched, notice)}
     if driver is AsyncOffPolicyDriver:
-        settings["driver_ctor"] = functools.partial(build_driver, driver, parameter_update_period=1)
+        settings["driver"] = functools.partial(build_driver, driver, parameter_update_period=1)
     trainer = make_trainer(tmp_path, experiment=settings, learner=CountingLearner, checkpoint_interval=0.0)
     train, write = trainer.learner.train, tf.train.Checkpoint.write
 
@@ -812,7 +812,7 @@ def test_a_reward_that_is_not_finite_ends_the_run_and_no_learner_sees_it(tmp_pat
 
 
 def test_a_run_that_diverges_keeps_its_last_good_checkpoint(tmp_path):
-    parts = {"experiment": {"driver_ctor": SyncOffPolicyDriver}, "checkpoint_interval": 0.0}
+    parts = {"experiment": {"driver": SyncOffPolicyDriver}, "checkpoint_interval": 0.0}
     make_counting_trainer(tmp_path, stop={"num_iterations": 3}, **parts).train()
     # The first update makes weights that are too large; the next one is not finite.
     trainer = make_trainer(tmp_path, stop={"num_iterations": 20}, **parts)
@@ -908,7 +908,7 @@ def test_an_environment_that_cannot_be_closed_does_not_fail_a_run_that_is_saved(
             raise ValueError("the simulator has gone")
 
     made = []
-    experiment = {"env_ctor": functools.partial(Unclosable, made)}
+    experiment = {"env": functools.partial(Unclosable, made)}
     trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 2}, experiment=experiment)
     assert trainer.train() == (True, "num_iterations=2 reached")
     assert [env.closed for env in made] == [1, 1]
@@ -926,7 +926,7 @@ def test_failures_while_building_close_the_environments_and_write_nothing(tmp_pa
         return Environment(made)
 
     with pytest.raises(ValueError, match="no licence left"):
-        make_trainer(root_dir, experiment={"env_ctor": second_fails})
+        make_trainer(root_dir, experiment={"env": second_fails})
     assert [env.closed for env in made] == [1]
 
     made.clear()
@@ -986,7 +986,7 @@ def test_a_continued_run_has_other_seeds(tmp_path, monkeypatch, seed):
 
 def draw_after_start(root_dir, seed):
     """Makes a trainer; returns the numbers that TensorFlow and NumPy draw next."""
-    trainer = make_counting_trainer(root_dir, experiment={"seed": seed, "env_ctor": Seeded})
+    trainer = make_counting_trainer(root_dir, experiment={"seed": seed, "env": Seeded})
     trainer._run_dir.close()
     return float(tf.random.normal(())), np.random.random()  # noqa: NPY002
 

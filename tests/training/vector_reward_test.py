@@ -82,14 +82,14 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
         return super().preprocess(experience, state)
 
 
-def make_experiment(algorithm=CheckingImpala, policy_ctor=ActorCriticPolicy, **kwargs):
+def make_experiment(algorithm=CheckingImpala, policy=ActorCriticPolicy, **kwargs):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
-    settings = {"driver_ctor": SyncOffPolicyDriver, "unroll_length": 5, **kwargs}
+    settings = {"driver": SyncOffPolicyDriver, "unroll_length": 5, **kwargs}
     return Experiment(
-        env_ctor=lambda seed: load(TwoRewards, 2, seed, num_workers=0),
-        policy_ctor=policy_ctor,
+        env=lambda seed: load(TwoRewards, 2, seed, num_workers=0),
+        policy=policy,
         algorithm=algorithm,
-        learner_ctor=functools.partial(Learner, optimizer=optimizer),
+        learner=functools.partial(Learner, optimizer=optimizer),
         **settings,
     )
 
@@ -127,7 +127,7 @@ def test_the_sum_is_plain_until_the_weights_change_and_a_checkpoint_keeps_them(t
     assert int(trainer.learner.algorithm.checks) == 8
 
     experiment = make_experiment()
-    env = experiment.env_ctor(seed=0)
+    env = experiment.make_env(seed=0)
     spec = trainer.learner.policy.time_step_spec
     policy = experiment.make_policy(spec.observation, spec.prev_action, spec.reward)
     episodes = evaluate(load_agent(str(tmp_path), policy=policy), env, num_episodes=4)
@@ -136,8 +136,8 @@ def test_the_sum_is_plain_until_the_weights_change_and_a_checkpoint_keeps_them(t
 
 
 def test_replayed_rewards_are_summed(tmp_path):
-    kwargs = dict(algorithm=CheckingDqn, policy_ctor=EpsilonGreedyPolicy, exp_replayer="uniform")
-    trainer = make_trainer(tmp_path, 4, driver_ctor=AsyncOffPolicyDriver, **kwargs)
+    kwargs = dict(algorithm=CheckingDqn, policy=EpsilonGreedyPolicy, exp_replayer="uniform")
+    trainer = make_trainer(tmp_path, 4, driver=AsyncOffPolicyDriver, **kwargs)
     trainer.train()
     assert int(trainer.learner.algorithm.checks) > 0
 

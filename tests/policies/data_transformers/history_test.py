@@ -228,12 +228,12 @@ class Checking(Algorithm):
 
 
 @pytest.mark.parametrize(
-    "driver_ctor, exp_replayer", [(SyncOffPolicyDriver, "uniform"), (AsyncOffPolicyDriver, "one_time")]
+    "driver_class, exp_replayer", [(SyncOffPolicyDriver, "uniform"), (AsyncOffPolicyDriver, "one_time")]
 )
-def test_actor_and_learner_in_a_run(driver_ctor, exp_replayer):
+def test_actor_and_learner_in_a_run(driver_class, exp_replayer):
     with own_config():
         parse_config([], ["ReplayTraining.mini_batch_size = 20", "ReplayTraining.mini_batch_length = 3"])
-        driver = make_experiment(driver_ctor, exp_replayer).make_driver()
+        driver = make_experiment(driver_class, exp_replayer).make_driver()
     driver.start()
     try:
         for _ in range(12):
@@ -244,14 +244,14 @@ def test_actor_and_learner_in_a_run(driver_ctor, exp_replayer):
     assert int(driver.learner.algorithm.rows) > 150
 
 
-def make_experiment(driver_ctor, exp_replayer):
+def make_experiment(driver_class, exp_replayer):
     return Experiment(
-        env_ctor=lambda seed: CountingEnvironment(3, episode_length=9),
+        env=lambda seed: CountingEnvironment(3, episode_length=9),
         data_transformers=ALL,
-        policy_ctor=Showing,
+        policy=Showing,
         algorithm=Checking,
         exp_replayer=exp_replayer,
-        driver_ctor=driver_ctor,
+        driver=driver_class,
         unroll_length=4,
     )
 

@@ -165,18 +165,16 @@ class Recording(ImpalaAlgorithm):
 def make_experiment(weights=None, info_keys=("code", "step")):
     optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
     return Experiment(
-        env_ctor=functools.partial(
-            load, functools.partial(InfoEnv, 3), 2, num_workers=0, info_keys=info_keys
-        ),
+        env=functools.partial(load, functools.partial(InfoEnv, 3), 2, num_workers=0, info_keys=info_keys),
         data_transformers=[
             functools.partial(RewardShaping, weights=weights or {"step": LinearSchedule(100.0, 0.0, over=40)})
         ],
-        policy_ctor=functools.partial(
-            ActorCriticPolicy, network_ctor=functools.partial(ActorCriticNetwork, fc_layer_params=(4,))
+        policy=functools.partial(
+            ActorCriticPolicy, network=functools.partial(ActorCriticNetwork, fc_layer_params=(4,))
         ),
         algorithm=Recording,
-        learner_ctor=functools.partial(Learner, optimizer=optimizer),
-        driver_ctor=SyncOffPolicyDriver,
+        learner=functools.partial(Learner, optimizer=optimizer),
+        driver=SyncOffPolicyDriver,
         unroll_length=5,
         num_groups=1,
         seed=0,
