@@ -354,10 +354,8 @@ def test_a_file_without_a_flag(command, tmp_path, monkeypatch):
     assert command(train, *arguments)[::2] == (0, [])
     assert os.listdir(tmp_path / "runs") == ["mine"]
     config = (tmp_path / "runs" / "mine" / "operative_config.gin").read_text()
-    assert (
-        "\nExperiment.driver = @SyncOffPolicyDriver\n" in config
-        and "\nActorCriticNetwork.rnn = @GRU\n" in config
-    )
+    for line in ("Experiment.driver = @SyncOffPolicyDriver", "ActorCriticNetwork.rnn = @GRU"):
+        assert f"\n{line}\n" in config
     (error,) = command(train, *arguments, "--learning_rate=x")[2]
     assert error.startswith("error: Adam.learning_rate is 'x': it must be a number at least 0")
 
