@@ -23,7 +23,7 @@ from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.multi_agent_env import MultiAgentEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, import_extra
-from alf.workers import make_rendered, takes_argument
+from alf.workers import make_limited, make_rendered, takes_argument
 from alf.workers.games import make_game
 from alf.workers.info import check_info_keys
 
@@ -56,7 +56,7 @@ def load(
             replaces it in training.
         seed: int or None, for the first reset.
         max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
-            registered with the id.
+            registered with the id. A callable gets it, too, if it has an argument of that name.
         num_workers: "auto", "thread" or int. With "auto", an id that has its own vector environment (NumPy or
             C++) steps in this process, if that can be imported; for anything else `PythonEnvironment`
             chooses. An int is the number of worker processes that step single environments; 0 steps them in
@@ -92,7 +92,7 @@ def load(
     splits: dict[str, Any] = {}
     if num_splits is not None:
         splits["num_splits"] = num_splits
-    limit: dict[str, Any] = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
+    limit: dict[str, Any] = {"max_episode_steps": int(max_episode_steps)} if max_episode_steps else {}
     text = name if isinstance(name, str) else ""
     if text.startswith("pettingzoo:"):
         workers = {} if num_workers == "auto" else {"num_workers": num_workers}
@@ -106,17 +106,16 @@ def load(
         if max_episode_steps is not None:
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
         return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
-    if max_episode_steps is not None:
-        kwargs["max_episode_steps"] = int(max_episode_steps)
     # Its own vector environment only if nothing asks for workers or frames, which it cannot give.
     is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
     if is_free and has_vector_entry(name):
         _check_arguments_of_make(kwargs)
         # Its NumPy or C++ code steps all rows in one call.
-        env = gymnasium.make_vec(text, int(batch_size), vectorization_mode="vector_entry_point", **kwargs)
+        kwargs = {**limit, **kwargs, "vectorization_mode": "vector_entry_point"}
+        env = gymnasium.make_vec(text, int(batch_size), **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     # Gin is not configured in workers, so its bindings become arguments here, in this process.
-    call, makes, constructor = _bind(name, batch_size, kwargs)
+    call, makes, constructor = _bind(name, batch_size, limit, kwargs)
     lost = find_lost_binding(call)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
     try:
@@ -183,8 +182,8 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
         call, [make] = _bind_call(_find_game(name.removeprefix("pettingzoo:")), 1, kwargs)
         make = functools.partial(make_game, make, max_episode_steps, tuple(info_keys))
         return make, find_lost_binding(call)
-    limit = {} if max_episode_steps is None else {"max_episode_steps": max_episode_steps}
-    call, [make], _ = _bind(name, 1, {**limit, **kwargs})
+    limit = {"max_episode_steps": max_episode_steps} if max_episode_steps else {}
+    call, [make], _ = _bind(name, 1, limit, kwargs)
     return make, find_lost_binding(call)
 
 
@@ -195,14 +194,17 @@ def has_vector_entry(name):
     return is_id and _can_import_vector_entry(_find_spec(name))
 
 
-def _bind(name, batch_size, kwargs):
+def _bind(name, batch_size, limit, kwargs):
     """Returns the call for `name`, B callables that each make an environment, and the constructor."""
     if not callable(name):
         spec = _find_spec(name)
         _check_arguments_of_make(kwargs, spec.entry_point)
-        return *_bind_registered(spec, batch_size, kwargs), spec.entry_point
+        return *_bind_registered(spec, batch_size, {**limit, **kwargs}), spec.entry_point
     call, makes = _bind_call(name, batch_size, kwargs)
-    return call, makes, makes[0].func
+    limited = (
+        [functools.partial(make_limited, make, make.func, **limit) for make in makes] if limit else makes
+    )
+    return call, limited, makes[0].func
 
 
 def _bind_call(constructor, batch_size, kwargs):

@@ -105,7 +105,7 @@ def check_env(
 
     Raises:
         ConfigError: if a setting is wrong or there is no such id.
-        TypeError: if the constructor does not accept `max_episode_steps` or an argument of `kwargs`.
+        TypeError: if the constructor does not accept an argument of `kwargs`.
     """
     info_keys = check_info_keys("load.info_keys", info_keys)
     is_made = isinstance(env, gymnasium.Env)
@@ -128,8 +128,7 @@ def check_env(
         make_here = functools.partial(make_inspector, keeps=is_made)
         start = functools.partial(WatchedThread, functools.partial(EnvBatch, [make_here], [seed]), settings)
     report = EnvReport()
-    given = {"max_episode_steps", *kwargs}
-    seen = _inspect(start, report, num_steps, max_seconds, given)
+    seen = _inspect(start, report, num_steps, max_seconds, kwargs)
     if seen is not None and seen.step_seconds:
         _judge(report, seen, batch_size, stays, not is_made and has_vector_entry(env))
     return report
@@ -138,7 +137,7 @@ def check_env(
 def _inspect(start, report, num_steps, max_seconds, given):
     """Adds problems to the `report`. Returns the `Inspected` environment, or None if it could not be stepped.
 
-    `given` is the set of the constructor's arguments that come from settings.
+    `given` has the names of the constructor's arguments that come from settings.
     """
     try:
         watched = start()

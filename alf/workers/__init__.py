@@ -6,7 +6,7 @@ each, and would need 4 s and 590 MiB with TensorFlow.
 """
 
 from alf.workers.env_batch import EnvBatch
-from alf.workers.env_calls import make_rendered, takes_argument
+from alf.workers.env_calls import make_limited, make_rendered, takes_argument
 from alf.workers.pool import WorkerPool
 from alf.workers.restarted_batch import RestartedBatch
 from alf.workers.worker import WorkerError
@@ -18,6 +18,7 @@ __all__ = [
     "WorkerError",
     "WorkerPool",
     "WorkerSettings",
+    "make_limited",
     "make_rendered",
     "takes_argument",
 ]

@@ -28,6 +28,16 @@ def make_rendered(make, constructor, render_mode):
     return make(render_mode=render_mode) if takes_argument(constructor, "render_mode") else make()
 
 
+def make_limited(make, constructor, max_episode_steps, **kwargs):
+    """Calls `make(**kwargs)` and truncates the episodes of its environment after `max_episode_steps`."""
+    # The environment may have a limit of its own, which may be lower.
+    if "max_episode_steps" in inspect.signature(constructor).parameters:
+        kwargs["max_episode_steps"] = max_episode_steps
+    # Only `EnvBatch` knows later whether it reads infos.
+    env = _as_gymnasium(make(**kwargs), reads_info=True)
+    return gymnasium.wrappers.TimeLimit(env, max_episode_steps)
+
+
 def takes_argument(constructor, name):
     """Returns whether a constructor, or the one that Gymnasium finds by a text, has an argument `name`."""
     constructor = load_env_creator(constructor) if isinstance(constructor, str) else constructor
@@ -47,6 +57,10 @@ def make_env(env_fn, name, reads_info):
         env = env_fn()
     except CONTROL as error:
         raise contain(error, name) from error
+    return _as_gymnasium(env, reads_info)
+
+
+def _as_gymnasium(env, reads_info):
     return env if isinstance(env, gymnasium.Env) else FromPyEnvironment(env, reads_info)
 
 

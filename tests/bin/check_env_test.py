@@ -150,9 +150,7 @@ def test_a_wrong_setting_is_status_2(check, subtests):
             assert len(errors) == 1 and errors[0].startswith(f"error: {text}"), errors
 
 
-@pytest.mark.parametrize(
-    "name, hint", [("max_episode_steps", ""), ("wait_long", "; did you mean Broken.wait = 2 ?")]
-)
+@pytest.mark.parametrize("name, hint", [("other", ""), ("wait_long", "; did you mean Broken.wait = 2 ?")])
 def test_an_argument_that_no_setting_of_load_is_meant_by(check, name, hint):
     config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
     status, out, errors = check(config, gin_param=[f"alf.environments.load.{name} = 2"])

@@ -10,8 +10,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv, CartPoleVectorEnv
+from tf_agents.environments.random_py_environment import RandomPyEnvironment
+from tf_agents.specs import BoundedArraySpec
 
-from alf.data_structures import LAST
+from alf.data_structures import FIRST, LAST, MID
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
@@ -101,15 +103,46 @@ def test_takes_a_vector_entry_point_that_is_a_class(register):
     env.close()
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0"])
-def test_max_episode_steps(name):
-    env = load(name, 2, seed=0, max_episode_steps=3)
-    env.reset()
-    for _ in range(3):
-        time_step = env.step(np.zeros([2], np.int64))
-    np.testing.assert_array_equal(time_step.step_type, LAST)
-    np.testing.assert_array_equal(time_step.discount, 1)
+class LimitsItself(CartPoleEnv):
+    def __init__(self, max_episode_steps=2):
+        super().__init__()
+        self.max_episode_steps = max_episode_steps
+
+    def reset(self, **kwargs):
+        self.num_steps = 0
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        self.num_steps += 1
+        *step, _, info = super().step(action)
+        return *step, self.num_steps == self.max_episode_steps, info
+
+
+CALLABLES = {
+    "class": CartPoleEnv,
+    "module:Class": "gymnasium.envs.classic_control.cartpole:CartPoleEnv",
+    "a class with a lower limit": LimitsItself,
+    "TF-Agents": lambda: RandomPyEnvironment(
+        BoundedArraySpec((2,), np.float32), BoundedArraySpec((), np.int64, 0, 1), episode_end_probability=0.0
+    ),
+}
+
+
+@pytest.mark.parametrize("render_mode", [None, "rgb_array"])
+@pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0", *CALLABLES])
+def test_max_episode_steps(name, render_mode):
+    name = CALLABLES.get(name, name)
+    env = load(name, 2, seed=0, max_episode_steps=3, num_workers=0, render_mode=render_mode)
+    steps = [env.reset(), *(env.step(np.zeros([2], np.int64)) for _ in range(3))]
     env.close()
+    np.testing.assert_array_equal(
+        [step.step_type for step in steps], [[FIRST] * 2, *[[MID] * 2] * 2, [LAST] * 2]
+    )
+    np.testing.assert_array_equal([step.discount for step in steps], 1)
+    found = find_env_fn(name, max_episode_steps=3)[0]()
+    found.reset()
+    assert [found.step(0)[3] for _ in range(3)] == [False, False, True]
+    found.close()
 
 
 def test_kwargs_reach_the_environment():
