@@ -48,10 +48,15 @@ _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before 
 
 
 def find_config(root_dir):
-    """Returns the gin file of the run in `root_dir`, to continue it; ConfigError: there is none."""
+    """Returns a list with the gin file of the run in `root_dir`, to continue it.
+
+    Without a run it is empty if there are other bindings; otherwise ConfigError is raised.
+    """
     path = os.path.join(root_dir or "", CONFIG_FILE)
     if root_dir and os.path.isfile(path):
-        return path
+        return [path]
+    if GIN_PARAM.value:
+        return []
     begin = "alf-train --env=CartPole-v1 --algorithm=ppo --steps=100_000"
     found = f"--root_dir={root_dir} has no run to continue" if root_dir else "nothing says what to train"
     raise ConfigError(f"{found}: begin with {begin}, or alf-train FILE.gin; --help says more")
@@ -143,8 +148,8 @@ def run(arguments):
         start_work()
         return print_settings(_LIST_SETTINGS.value, gin_files)
     settings = read_settings(settings)
-    if not gin_files and not GIN_PARAM.value and _ENV.value is None:
-        gin_files = [find_config(ROOT_DIR.value)]
+    if not gin_files and _ENV.value is None:
+        gin_files = find_config(ROOT_DIR.value)
     start_work()
     root_dir = ROOT_DIR.value or make_root_dir(gin_files)
     signals = []

@@ -341,8 +341,12 @@ def test_without_a_file(command, tmp_path, monkeypatch):
     # The same command begins anew; its directory alone is enough to go on.
     assert command(train, *arguments, env="CartPole-v1", algorithm="PPO", steps=64)[0] == 0
     assert sorted(os.listdir(tmp_path / "runs")) == ["PPO_CartPole-v1", "PPO_CartPole-v1_2"]
-    status, out, errors = command(train, root_dir=str(root_dir), steps=128)
-    assert (status, errors) == (0, []) and "num_env_steps=128 reached" in out
+    for steps, flags in (
+        (128, dict(steps=128)),
+        (192, dict(gin_param=["StopCriteria.num_env_steps = 192"])),
+    ):
+        status, out, errors = command(train, root_dir=str(root_dir), **flags)
+        assert (status, errors) == (0, []) and f"num_env_steps={steps} reached" in out
 
 
 def test_a_file_without_a_flag(command, tmp_path, monkeypatch):
