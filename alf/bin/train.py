@@ -71,13 +71,14 @@ def build(root_dir):
         return Trainer(root_dir, make_driver())
 
 
-def print_settings(name, gin_files):
+def print_settings(name, gin_files, settings):
     """Prints the settings whose names contain a text; returns the exit status.
 
-    A wrong binding in the gin file does not keep them back: the user may need them to mend it.
+    A wrong binding, in a gin file or on the command line, does not keep them back: the user may need them to
+    mend it.
     """
     try:
-        parse_config(gin_files, GIN_PARAM.value)
+        read_config(gin_files, settings)
         wrong = None
     except ConfigError as error:
         wrong = error
@@ -142,12 +143,11 @@ def make_root_dir(gin_files):
 
 def run(arguments):
     """Trains as the flags say; returns the exit status."""
-    settings = [x for x in arguments if x.startswith("-")]
+    settings = read_settings(x for x in arguments if x.startswith("-"))
     gin_files = [*GIN_FILE.value, *(x for x in arguments if not x.startswith("-"))]
     if _LIST_SETTINGS.value is not None:
         start_work()
-        return print_settings(_LIST_SETTINGS.value, gin_files)
-    settings = read_settings(settings)
+        return print_settings(_LIST_SETTINGS.value, gin_files, settings)
     if not gin_files and _ENV.value is None:
         gin_files = find_config(ROOT_DIR.value)
     start_work()

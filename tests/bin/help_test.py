@@ -114,6 +114,9 @@ def test_list_settings_by_name(command):
     assert (status, out) == (2, "") and "did you mean entropy_weight" in error
     status, out, _ = command(train, list_settings="Experiment.num_groups")
     assert status == 0 and out.splitlines()[0] == "Experiment"
+    for setting, message in (("num_env=4", "--num_env: "), ("num_envs=x", "Experiment.num_envs is 'x': ")):
+        status, same, (error,) = command(train, f"--{setting}", list_settings="Experiment.num_groups")
+        assert (status, same) == (2, out) and error.startswith(f"error: {message}")
     assert re.findall("^  Experiment.*", out, re.MULTILINE) == [
         "  Experiment.num_groups: int, at least 0 = 2"
     ]
