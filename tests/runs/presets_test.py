@@ -141,11 +141,12 @@ def test_the_environment_that_shows_the_spaces_leaves_no_trace():
     assert "load." not in operative_config()
 
 
-def test_without_environments_the_files_show_the_spaces(monkeypatch):
+@pytest.mark.parametrize("count", ["num_envs", "num_groups"])
+def test_without_environments_the_files_show_the_spaces(count, monkeypatch):
     rows = type("Rows", (), {"observation": presets.make_env, "action": ()})
     monkeypatch.setattr(presets, "find_files", lambda name: [name])
     monkeypatch.setattr(presets, "read_row_spec", lambda path: rows if path == "buffer.npz" else None)
-    assert presets._read_specs({"num_envs": 0, "offline_buffer": "buffer.npz"}) == (rows.observation, ())
+    assert presets._read_specs({count: 0, "offline_buffer": "buffer.npz"}) == (rows.observation, ())
 
 
 def test_names():
