@@ -23,8 +23,20 @@ TrackerName = Literal["wandb", "mlflow"]
 _FINISH_SECONDS = 60.0  # to send what is left at the end; it is also in the folder `wandb`
 
 
+class _Continues:
+    """Keeps in checkpoints the id that a service gave to the run."""
+
+    _id: str | None = None
+
+    def get_state(self) -> str | None:
+        return self._id
+
+    def set_state(self, state: str | None) -> None:
+        self._id = state
+
+
 @configurable("alf.training", role=Role.EXECUTION)
-class WandbTracker(Callback):
+class WandbTracker(_Continues, Callback):
     """Tracks a run with Weights & Biases; with WANDB_MODE=offline only in the folder `wandb` of its root_dir.
 
     The x axis is `env_steps`.
@@ -38,7 +50,6 @@ class WandbTracker(Callback):
         self._project, self._name = project, name
         self._wandb = import_extra("wandb", "wandb")
         self._run: Any = None
-        self._id: str | None = None
 
     def on_begin(self, trainer: Any) -> None:
         config = {**read_hyperparameters(), "operative_config": gin.operative_config_str()}
@@ -71,15 +82,9 @@ class WandbTracker(Callback):
             with _errors_are_warnings("WandbTracker"):
                 run.finish(exit_code=0 if trainer.finished else 1)
 
-    def get_state(self) -> str | None:
-        return self._id
-
-    def set_state(self, state: str | None) -> None:
-        self._id = state
-
 
 @configurable("alf.training", role=Role.EXECUTION)
-class MlflowTracker(Callback):
+class MlflowTracker(_Continues, Callback):
     """Tracks a run with MLflow; the environment variable MLFLOW_TRACKING_URI says where.
 
     Args:
@@ -90,7 +95,6 @@ class MlflowTracker(Callback):
     def __init__(self, experiment: str = "alf", name: str | None = None) -> None:
         self._experiment, self._name = experiment, name
         self._mlflow = import_extra("mlflow", "mlflow")
-        self._id: str | None = None
         self._is_open = False
 
     def on_begin(self, trainer: Any) -> None:
@@ -121,12 +125,6 @@ class MlflowTracker(Callback):
         if is_open:
             with _errors_are_warnings("MlflowTracker"):
                 self._mlflow.end_run({True: "FINISHED", False: "KILLED", None: "FAILED"}[trainer.finished])
-
-    def get_state(self) -> str | None:
-        return self._id
-
-    def set_state(self, state: str | None) -> None:
-        self._id = state
 
 
 def make_tracker(tracker: TrackerName | Callable[[], Callback]) -> Callback:
