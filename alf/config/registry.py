@@ -7,6 +7,7 @@ selector) and the name of the parameter.
 """
 
 import contextlib
+import copy
 import functools
 import importlib
 import inspect
@@ -239,6 +240,24 @@ def find_lost_binding(make: functools.partial) -> str | None:
                 if not reference.evaluate and gin.get_bindings(reference.scoped_selector, False):
                     return f"{entry.name}.{parameter} = {reference!r}"
     return None
+
+
+def find_argument(make: Callable[..., Any], name: str) -> Any:
+    """Returns the argument that a call of `make` in the current scope would have: of gin, or its default.
+
+    It is None if there is no such argument, or if it has no value yet.
+    """
+    if isinstance(make, functools.partial):
+        return make.keywords[name] if name in make.keywords else find_argument(make.func, name)
+    entry, scope = _find_entry(make)
+    if entry is not None:
+        make = entry.wrapped
+        with gin.config_scope(scope):
+            bound = gin.get_bindings(make, resolve_references=False)
+            if name in bound:
+                return copy.deepcopy(bound[name])  # this is how gin evaluates macros and `@Other()`
+    parameter = inspect.signature(make).parameters.get(name)
+    return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
 def _find_entry(make):

@@ -12,6 +12,7 @@ from alf.adapters import as_environment
 from alf.algorithms import Algorithm, AlgorithmName, ImpalaAlgorithm, find_algorithm
 from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
+from alf.config.registry import find_argument
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.core.randomness import spawn_seeds
@@ -238,15 +239,15 @@ class Experiment:
     def _make_policy(self, name, observation_spec, action_spec, reward_spec):
         transformers = self._setting_of(name, self._data_transformers)
         transformer = Pipeline(observation_spec, reward_spec, transformers, action_spec)
+        algorithm = self._setting_of(name, self._algorithm)  # None for a policy that does not learn
+        transformer.use_discount(None if algorithm is None else find_argument(algorithm, "discount"))
         make = self._setting_of(name, self._policy)
         policy = make(transformer.observation_spec, action_spec, data_transformer=transformer)
         return check_type("what Experiment.policy makes", policy, Policy)
 
     def _setting_of(self, name, setting):
         """Returns the value of a setting for the policy `name`, which is None if there is a single policy."""
-        if name is None or not isinstance(setting, dict):
-            return setting
-        return setting[name]
+        return setting.get(name) if isinstance(setting, dict) else setting
 
     def _find_seed(self, strategy):
         """Returns the seed of this process: each learner process must collect other experience."""

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from alf.core.annotations import Nest, NestedSpec
 from alf.data_structures import Experience, TimeStep
-from alf.schedules import Progress
+from alf.schedules import Progress, ScheduledFloat
 
 
 class DataTransformer(tf.Module):
@@ -60,6 +60,9 @@ class DataTransformer(tf.Module):
 
     def observe(self, experience: Experience, state: Nest) -> None:
         """Updates the statistics. The learner calls it once for each unroll, before it calls `unroll`."""
+
+    def use_discount(self, discount: ScheduledFloat | None) -> None:
+        """Sets the algorithm's discount, None if it has none; `Experiment` calls it."""
 
     def use_progress(self, progress: Progress) -> None:
         """Sets the `Progress` of variables from which schedules are computed; the policy calls it."""

@@ -14,6 +14,7 @@ from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.ops.reductions import sum_over_peers
 from alf.policies.data_transformers.data_transformer import DataTransformer
+from alf.schedules import Schedule, ScheduledFloat
 
 
 class RunningStatistics(tf.Module):
@@ -139,7 +140,8 @@ class RewardNormalizer(DataTransformer):
     Args:
         observation_spec: nest of unbatched tensor specs of the observations.
         reward_spec: unbatched tensor spec of its input.
-        discount: number in [0, 1], the discount of the sum.
+        discount: number in [0, 1], the discount of the sum. None: the algorithm's, if its constructor has an
+            argument `discount`, the first value of a schedule; else 0.99.
         clip: number above 0; results are limited to [-clip, clip]. None for no limit.
     """
 
@@ -149,14 +151,19 @@ class RewardNormalizer(DataTransformer):
         self,
         observation_spec: NestedSpec,
         reward_spec: NestedSpec,
-        discount: Fraction = 0.99,
+        discount: Fraction | None = None,
         clip: PositiveFloat | None = 10.0,
     ) -> None:
-        self._discount = discount
+        self._is_given = discount is not None
+        self._discount = 0.99 if discount is None else discount
         self._clip = clip
         # Not of the rewards but of their discounted sums, as the value has their scale.
         self._statistics = RunningStatistics(reward_spec.shape)
         super().__init__(observation_spec, reward_spec, tf.TensorSpec(reward_spec.shape, tf.float32))
+
+    def use_discount(self, discount: ScheduledFloat | None) -> None:
+        if discount is not None and not self._is_given:
+            self._discount = discount.values[0] if isinstance(discount, Schedule) else discount
 
     def transform(self, data: Any) -> Any:
         # Only scaled: rewards without their mean would make another behavior the best one.

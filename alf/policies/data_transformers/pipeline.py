@@ -11,7 +11,7 @@ from alf.errors import ConfigError, check_type
 from alf.policies.data_transformers.data_transformer import DataTransformer
 from alf.policies.data_transformers.normalizers import RewardNormalizer
 from alf.policies.data_transformers.rewards import RewardWeighting
-from alf.schedules import Progress
+from alf.schedules import Progress, ScheduledFloat
 
 
 class Pipeline(DataTransformer):
@@ -79,6 +79,10 @@ class Pipeline(DataTransformer):
     def reward_weighting(self) -> Any:
         found = (part for part in self._parts if isinstance(part, RewardWeighting))
         return next(found, self._sum_of_rewards)
+
+    def use_discount(self, discount: ScheduledFloat | None) -> None:
+        for part in self._parts:
+            part.use_discount(discount)
 
     def use_progress(self, progress: Progress) -> None:
         for part in self._parts:

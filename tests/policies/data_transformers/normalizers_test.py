@@ -1,15 +1,22 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Normalizers against NumPy."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.data_structures import FIRST
+from alf.algorithms import PPOAlgorithm
+from alf.config.parsing import parse_config
+from alf.config.registry import own_config
+from alf.core.nest_utils import BoundedTensorSpec
+from alf.data_structures import FIRST, MID, TimeStep
 from alf.policies.data_transformers import (
     ObservationNormalizer,
     RewardNormalizer,
 )
+from alf.training import Experiment
 from tests.policies.data_transformers.rows import NESTED, REWARD, VECTOR, as_experience, make_rows, run_steps
 
 
@@ -113,3 +120,37 @@ def test_rewards_are_divided_by_the_deviation_of_the_sums_so_far(clip):
     expected = rows.reward.numpy() / np.std(sums)
     expected = expected if clip is None else np.clip(expected, -clip, clip)
     np.testing.assert_allclose(normalizer.unroll(as_experience(rows), ()).reward, expected, rtol=1e-5)
+
+
+DISCOUNTS = {
+    (): 0.99,
+    ("PPOAlgorithm.discount = 0.5",): 0.5,
+    ("PPOAlgorithm.discount = 0.5", "RewardNormalizer.discount = 0.25"): 0.25,
+    ("PPOAlgorithm.discount = %mine", "mine = 0.5"): 0.5,
+    ("PPOAlgorithm.discount = @LinearSchedule()", "LinearSchedule.start = 0.5", "LinearSchedule.end = 0.9")
+    + ("LinearSchedule.over = 100",): 0.5,
+    ("Experiment.algorithm = @mine/PPOAlgorithm", "mine/PPOAlgorithm.discount = 0.5"): 0.5,
+    ("Experiment.algorithm = 'ppo'", "PPOAlgorithm.discount = 0.5"): 0.5,
+}
+
+
+def read_discount(experiment):
+    """Returns the factor of the first of two rewards in the sum of a policy's `RewardNormalizer`."""
+    action_spec = BoundedTensorSpec((), tf.int32, 0, 1)
+    transformer = experiment.make_policy(VECTOR, action_spec, REWARD).data_transformer
+    state = tf.zeros([1])
+    for reward in (1.0, 0.0):
+        step = TimeStep(tf.constant([MID]), tf.constant([reward]), tf.ones([1]), tf.zeros([1, 2]), (), ())
+        (state,) = transformer.step(step, (state,))[1]
+    return float(state[0])
+
+
+def test_the_discount_is_that_of_the_algorithm(subtests):
+    for lines, expected in DISCOUNTS.items():
+        with subtests.test(lines), own_config():
+            parse_config([], ["Experiment.algorithm = @PPOAlgorithm", *lines])
+            experiment = Experiment(data_transformers=[RewardNormalizer])
+            assert read_discount(experiment) == pytest.approx(expected)
+    for make, expected in ((functools.partial(PPOAlgorithm, discount=0.5), 0.5), (lambda policy: None, 0.99)):
+        experiment = Experiment(data_transformers=[RewardNormalizer], algorithm=make)
+        assert read_discount(experiment) == pytest.approx(expected)
