@@ -27,7 +27,8 @@ _TABLE_ONLY = "metrics/EnvironmentSteps", "train/iterations"
 _WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
 _BUCKETS = 30  # of a histogram, as many as `tf.summary.histogram` makes
 _MOST_NUMBERS = 1_000_000  # of a histogram: 256 stacks of 84 x 84 pixels would take 0.3 s at each summary
-# Scalars on TensorBoard's HPARAMS page, beside the settings. Without a choice it shows all in an event file.
+# Scalars that are also under "Overview/". TensorBoard's HPARAMS page shows a run's first five scalars in the
+# order of ASCII, in which capitals come first: so these are its columns, and the return is the first one.
 _COMPARED = re.compile(
     r"metrics/(policies/\w+/)?AverageReturn|metrics/league/Elo|eval/return_mean"
     r"|throughput/steps_per_second_5min"
@@ -35,7 +36,7 @@ _COMPARED = re.compile(
 
 
 class SummaryWriter:
-    """Writes event files for TensorBoard, and `progress.csv` beside their directories.
+    """Writes event files for TensorBoard, and `progress.csv` beside their directory.
 
     If values cannot be written, for example because the disk is full, they are lost with a warning, and
     training goes on.
@@ -47,12 +48,10 @@ class SummaryWriter:
     """
 
     def __init__(self, path, env_steps=None):
-        self._path, folder = path, os.path.dirname(path)
-        # A directory of its own: TensorBoard compares runs by all scalars that are beside the settings.
-        self._compared = os.path.join(folder, "hparams")
-        self._table = os.path.join(folder, PROGRESS_FILE)
+        self._path = path
+        self._table = os.path.join(os.path.dirname(path), PROGRESS_FILE)
         self._progress_file = ProgressFile(self._table, env_steps)
-        self._writers = {}  # by directory
+        self._writer = None
         self._warned = {}  # time of the last warning, by path
 
     def describe(self, step, settings):
@@ -64,11 +63,15 @@ class SummaryWriter:
         """
         # Markdown shows indented lines as they are.
         config = "\n".join(f"    {line}" for line in gin.operative_config_str().splitlines())
-        self.show(step, lambda: tf.summary.text("config/operative_config", config))
         # Runs with the same name would be one to TensorBoard, which would show their averages.
         # The page shows the beginning of a name.
         folder, name = os.path.split(os.path.dirname(self._path))
-        self._write(self._compared, step, lambda: hparams.hparams(settings, trial_id=f"{name} in {folder}"))
+
+        def write():
+            tf.summary.text("config/operative_config", config)
+            hparams.hparams(settings, trial_id=f"{name} in {folder}")
+
+        self.show(step, write)
 
     def write(self, step, env_steps, seconds, values):
         """Writes a dict of values by name. Texts go only to TensorBoard, counts of steps only to the table.
@@ -79,34 +82,30 @@ class SummaryWriter:
             seconds: float, seconds since the first train step of this run.
             values: dict of scalars and texts by name.
         """
-        self.show(step, lambda: _write_values(values))
-        compared = {f"hparams/{k}": value for k, value in values.items() if _COMPARED.fullmatch(k)}
-        if compared:
-            self._write(self._compared, step, lambda: _write_values(compared))
+        compared = [name for name in values if _COMPARED.fullmatch(name)]
+        overview = {f"Overview/{name.removeprefix('metrics/')}": values[name] for name in compared}
+        self.show(step, lambda: _write_values(values | overview))
         with self._warn_of_errors(self._table, ValueError):  # ValueError: the rows before are damaged
             numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
             self._progress_file.write(env_steps, seconds, numbers)
 
     def show(self, step, write):
         """Calls `write` (), which may use `tf.summary.scalar` and so on; `step` is the x axis."""
-        self._write(self._path, step, write)
-
-    def close(self):
-        """Closes the event files."""
-        for path, writer in self._writers.items():
-            with self._warn_of_errors(path):
-                writer.close()
-
-    def _write(self, path, step, write):
-        with self._warn_of_errors(path):
+        with self._warn_of_errors(self._path):
             # Made at the first write, within the context: a directory that cannot be made is a warning, too.
-            if path not in self._writers:
-                self._writers[path] = tf.summary.create_file_writer(path)
-            with self._writers[path].as_default(step=step):
+            if self._writer is None:
+                self._writer = tf.summary.create_file_writer(self._path)
+            with self._writer.as_default(step=step):
                 write()
             # TensorFlow would write after ten values or two minutes: TensorBoard would lag behind, a kill
             # would lose them, and the error of a full disk would come outside of the context.
-            self._writers[path].flush()
+            self._writer.flush()
+
+    def close(self):
+        """Closes the event file."""
+        if self._writer is not None:
+            with self._warn_of_errors(self._path):
+                self._writer.close()
 
     @contextlib.contextmanager
     def _warn_of_errors(self, path, *kinds):

@@ -145,7 +145,6 @@ def test_trains_saves_and_continues(tmp_path, forks):
         "checkpoints",
         "done.json",
         "git_revision.txt",
-        "hparams",
         "operative_config.gin",
         "progress.csv",
         "run.json",

@@ -28,7 +28,7 @@ from tests.training.event_files import read_kinds
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GROUPS = (
-    "metrics|train|throughput|time|time_share|memory|cpu|queues|replay|environments|eval|config|hparams|debug"
+    "metrics|train|throughput|time|time_share|memory|cpu|queues|replay|environments|eval|config|Overview|debug"
     "|rollout|variables|gradients"
 )
 # What a word in capital letters stands for.
@@ -231,10 +231,7 @@ def make_pattern(name, names):
 
 def read_names(root_dir):
     """The names that a run has written."""
-    kinds = {}
-    for folder in ("train", "hparams"):
-        kinds |= read_kinds(root_dir / folder)
-    return {name for name in kinds if not name.startswith("_hparams_/")}
+    return {name for name in read_kinds(root_dir / "train") if not name.startswith("_hparams_/")}
 
 
 def test_a_pattern_is_that_of_its_name():

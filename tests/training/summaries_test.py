@@ -11,6 +11,11 @@ import numpy as np
 import PIL.Image
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.context import RequestContext
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.plugins.hparams import api_pb2, backend_context, get_experiment, list_session_groups
 from tensorboard.plugins.hparams import metadata as hparams_metadata
 
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
@@ -36,7 +41,7 @@ def read_text(value):
 
 def read_settings(root_dir):
     """The settings that TensorBoard compares a run by, and the run's name there."""
-    ((_, value),) = read_summaries(root_dir / "hparams")["_hparams_/session_start_info"]
+    ((_, value),) = read_summaries(root_dir / "train")["_hparams_/session_start_info"]
     content = value.metadata.plugin_data.content
     start = hparams_metadata.parse_session_start_info_plugin_data(content)
     settings = {name: getattr(x, x.WhichOneof("kind")) for name, x in start.hparams.items()}
@@ -68,12 +73,38 @@ def test_runs_compare_by_their_settings(tmp_path):
         assert settings["ImpalaAlgorithm.vtrace"] is True and settings["ImpalaAlgorithm.vtrace_lambda"] == 1.0
         assert not [name for name in settings if name.startswith("StopCriteria")]
         assert group == f"{name} in {tmp_path}"
-        compared = read_events(tmp_path / name / "hparams")
         events = read_events(tmp_path / name / "train")
-        assert {name.partition("/")[2] for name in compared} <= events.keys()
-        for name, points in compared.items():
-            assert points == events[name.partition("/")[2]]
-        assert "hparams/throughput/steps_per_second_5min" in compared
+        overview = {x.partition("/")[2]: points for x, points in events.items() if x.startswith("Overview/")}
+        assert overview == {
+            "AverageReturn": events["metrics/AverageReturn"],
+            "throughput/steps_per_second_5min": events["throughput/steps_per_second_5min"],
+        }
+
+
+def test_a_run_is_one_row_of_tensorboard(tmp_path):
+    env = functools.partial(MatchObservationEnvironment, 2)
+    for name in ("a", "b"):
+        evaluator = functools.partial(Evaluator, interval_steps=1, num_episodes=2, env=env)
+        make_trainer(tmp_path / name, stop={"num_iterations": 2}, evaluator=evaluator).train()
+    # TensorBoard's own reading of the folder, without its server.
+    runs = EventMultiplexer()
+    runs.AddRunsFromDirectory(str(tmp_path))
+    runs.Reload()
+    assert set(runs.Runs()) == {"a/train", "b/train"}
+    page = backend_context.Context(TBContext(data_provider=MultiplexerDataProvider(runs, str(tmp_path))))
+    request = api_pb2.ListSessionGroupsRequest(slice_size=10, allowed_statuses=[api_pb2.STATUS_UNKNOWN])
+    rows = list_session_groups.Handler(RequestContext(), page, "", request).run().session_groups
+    for name, row in zip("ab", sorted(rows, key=lambda row: row.name), strict=True):
+        assert [session.name for session in row.sessions] == [f"{name}/train"]
+        events = read_events(tmp_path / name / "train")
+        values = {metric.name.tag: metric.value for metric in row.metric_values}
+        scalars = {tag: points[-1][1] for tag, points in events.items() if isinstance(points[-1][1], float)}
+        assert values == pytest.approx(scalars)
+    infos = (
+        get_experiment.Handler(RequestContext(), page, "", api_pb2.GetExperimentRequest()).run().metric_infos
+    )
+    figures = "AverageReturn", "eval/return_mean", "throughput/steps_per_second_5min"
+    assert [x.name.tag for x in infos][: len(figures)] == [f"Overview/{x}" for x in figures]
 
 
 # Each point.
@@ -355,11 +386,10 @@ def check_cartpole(width, height, content):
 
 def test_what_cannot_be_written_is_a_warning(tmp_path, caplog):
     (tmp_path / "train").write_text("")
-    (tmp_path / "hparams").write_text("")
     summaries = SummaryWriter(str(tmp_path / "train"))
     summaries.describe(0, {"a": 1})
     summaries.write(1, 1, 0.5, {"metrics/AverageReturn": 2.0})
     summaries.close()
     warnings = [record.getMessage() for record in caplog.records]
-    assert len(warnings) == 2 and all("no summaries can be written to" in text for text in warnings)
+    assert len(warnings) == 1 and "no summaries can be written to" in warnings[0]
     assert len(read_rows(tmp_path / "progress.csv")[1]) == 1
