@@ -6,7 +6,7 @@ also
 
     the signature "serving_default" of the SavedModel: a `FlatPolicy` for any batch size,
     policy.tflite: the same for TensorFlow Lite, for batch size 1,
-    policy.onnx: the same for ONNX, for any batch size,
+    policy.onnx: the same for ONNX, for any batch size, the dimension "batch",
     signature.json: names, dtypes and shapes of the inputs and outputs of these three, and their origin.
 """
 
@@ -142,6 +142,17 @@ def _write_onnx(folder):
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it shows no error"]
         raise ConfigError(f"onnx: tf2onnx cannot convert the policy: {lines[-1]}")
+    _name_batches(os.path.join(folder, ONNX_FILE))
+
+
+def _name_batches(path):
+    """Gives the first dimension of all inputs and outputs of an ONNX file the name "batch"."""
+    import onnx  # tf2onnx needs it, so it is here
+
+    model = onnx.load(path)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "batch"
+    onnx.save(model, path)
 
 
 def _describe(name, spec):

@@ -8,7 +8,7 @@
 | gin | a run is built of it, with what `page_setup` adds; a block that is not run is read |
 | bash | commands of ALF are run, with what `page_setup` adds to end them soon, and so is `python FILE`.
 Of `pip`, `make` and benchmarks the names are checked |
-| text | nothing |
+| text, cpp | nothing; tests/evaluation/exporter_program_test.py compiles a program |
 """
 
 import collections
@@ -33,8 +33,8 @@ from tests.programs import environment, run_program
 
 import_settings()
 
-NUM_NOT_RUN = 36  # blocks that say why they are not run
-LANGUAGES = {"python", "gin", "bash", "text"}
+NUM_NOT_RUN = 37  # blocks that say why they are not run
+LANGUAGES = {"python", "gin", "bash", "text", "cpp"}
 COMMANDS = {
     f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"
     for name in ("train", "pbt", "sweep", "play", "evaluate", "export", "benchmark", "plot", "check_env")
@@ -227,6 +227,7 @@ RUNNERS = {
     "gin": run_gin,
     "bash": run_bash,
     "text": lambda block, **_: None,
+    "cpp": lambda block, **_: None,
 }
 
 

@@ -107,6 +107,7 @@ RUNS = {
     "docs/evaluation.md": ["runs/cartpole"],
     "docs/reproducibility.md": ["runs/cartpole"],
     "docs/use.md": ["runs/cartpole"],
+    "docs/export.md": ["runs/cartpole"],
     "docs/plots.md": ["runs/cartpole", "runs/ppo", "runs/vtrace"],
     "docs/replay.md": ["runs/expert"],
     "docs/security.md": ["runs/theirs"],

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,11 @@ import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.evaluation.exporter import export, onnx_command
-from tests.evaluation.export_cases import CASES, write_case
+from alf.networks import LSTM
+from alf.policies import Agent
+from alf.policies.data_transformers import ObservationNormalizer
+from tests.docs.blocks import ROOT, read_blocks
+from tests.evaluation.export_cases import CASES, actor_critic, make_case, write_case
 from tests.evaluation.exporter_test import FILES, EchoPolicy
 
 PROGRAM = str(Path(__file__).with_name("run_exported.py"))
@@ -88,6 +93,34 @@ def test_onnx_acts_as_the_agent(cases):
 def test_writes_onnx(tmp_path):
     export(EchoPolicy(), str(tmp_path / "policy"), onnx=True)
     assert {path.name for path in (tmp_path / "policy").iterdir()} - {"assets"} == FILES | {"policy.onnx"}
+    graph = importlib.import_module("onnx").load(tmp_path / "policy" / "policy.onnx").graph
+    dims = {x.name: x.type.tensor_type.shape.dim[0].dim_param for x in (*graph.input, *graph.output)}
+    assert dims == {"observation": "batch", "action": "batch"}
     sampled = EchoPolicy(lambda x: x + tf.random.gamma((), tf.ones_like(x)))
     with pytest.raises(ConfigError, match=r"onnx: tf2onnx does not know the operations .*RandomGamma"):
         export(sampled, str(tmp_path / "sampled"), onnx=True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here")
+def test_the_program_in_cpp_acts_as_the_agent(tmp_path):
+    env, policy = make_case(
+        "Pendulum-v1", (ObservationNormalizer,), actor_critic(functools.partial(LSTM, units=8))
+    )
+    env.close()
+    export(policy, str(tmp_path / "exported"))
+    blocks = read_blocks(ROOT / "docs" / "export.md")
+    (program,) = [x for x in blocks if x.title]
+    (tmp_path / program.title).write_text(program.text)
+    commands = next(x.text for x in blocks if "g++" in x.text)
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-ec", commands], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    agent, state, expected = Agent(policy), None, []
+    for _ in range(3):
+        action, state = agent.predict(np.zeros(3, np.float32), state)
+        expected.append(float(action[0]))
+    found = [float(line.strip("[]")) for line in done.stdout.splitlines()]
+    assert len(set(expected)) == 3 and found == pytest.approx(expected, rel=1e-4)
