@@ -10,7 +10,7 @@ from alf.config.renames import find_translations
 from alf.config.settings import settings_of
 from alf.errors import ConfigError
 
-# Whoever says "seed" means the one of the run, and not that of a part.
+# "seed" means the seed of the run, and not the seed of a part.
 _OF_RUN = (
     "alf.training.Experiment",
     "alf.training.StopCriteria",

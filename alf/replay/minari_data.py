@@ -56,8 +56,8 @@ def from_minari(dataset_id: str, path: str) -> None:
     truncation counts as truncated. The data set is held in memory meanwhile.
 
     Args:
-        dataset_id: such as "D4RL/door/human-v2".
-        path: of the file; a file there is replaced.
+        dataset_id: id of the data set, such as "D4RL/door/human-v2".
+        path: path of the file; an existing file is replaced.
 
     Raises:
         ConfigError: if Minari is not installed, the data set is not on this machine, its spaces are not
@@ -135,8 +135,8 @@ def to_minari(path: str, dataset_id: str, **kwargs: Any) -> Any:
     meanwhile.
 
     Args:
-        path: of the file.
-        dataset_id: of the new data set, such as "mine/pendulum-v0".
+        path: path of the file.
+        dataset_id: id of the new data set, such as "mine/pendulum-v0".
         **kwargs: other arguments of `minari.create_dataset_from_buffers`, such as `env` and `author`.
 
     Returns:

@@ -39,7 +39,7 @@ def make_driver() -> Driver:
 def add_preset() -> None:
     """Adds the preset that `Experiment.algorithm` names to gin's configuration, and logs its files.
 
-    It makes one environment to read its spaces. Nothing happens if `Experiment.algorithm` is no text.
+    It makes one environment to read its spaces. It does nothing if `Experiment.algorithm` is not a text.
     """
     bound = registry.list_bindings().get(_EXPERIMENT, {})
     name = bound.get("algorithm")
@@ -57,12 +57,12 @@ def add_preset() -> None:
 def find_bindings(
     env: Any, algorithm: str | None, steps: int | None, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Finds the gin bindings that say the same as short names. Call it after gin files were read.
+    """Finds the gin bindings that short names mean. Call it after gin files were read.
 
     Args:
-        env: text or callable, `load.name`; None leaves what gin has.
-        algorithm: text, `Experiment.algorithm`; None leaves what gin has.
-        steps: int, `StopCriteria.num_env_steps`; None leaves what gin has.
+        env: text or callable, `load.name`; None leaves gin's value.
+        algorithm: text, `Experiment.algorithm`; None leaves gin's value.
+        steps: int, `StopCriteria.num_env_steps`; None leaves gin's value.
         settings: dict from names, such as "learning_rate", to values (`find_full_name`).
 
     Returns:

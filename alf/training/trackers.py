@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Callbacks that send a run's settings, figures and end to Weights & Biases or to MLflow.
 
-Both name figures as `progress.csv` does. A run that continues is continued there, too.
+Both services get the names of `progress.csv`. If a run continues, its run at the service continues, too.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class WandbTracker(_Continues, Callback):
 
     Args:
         project: the project to which the run belongs.
-        name: of the run; None for the last part of its root_dir.
+        name: name of the run; None for the last part of its root_dir.
     """
 
     def __init__(self, project: str = "alf", name: str | None = None) -> None:
@@ -89,7 +89,7 @@ class MlflowTracker(_Continues, Callback):
 
     Args:
         experiment: the experiment to which the run belongs.
-        name: of the run; None for the last part of its root_dir.
+        name: name of the run; None for the last part of its root_dir.
     """
 
     def __init__(self, experiment: str = "alf", name: str | None = None) -> None:
@@ -129,7 +129,7 @@ class MlflowTracker(_Continues, Callback):
 
 def make_tracker(tracker: TrackerName | Callable[[], Callback]) -> Callback:
     """Makes the `Callback` that `Summaries.track` names, or that it makes."""
-    named = {"wandb": WandbTracker, "mlflow": MlflowTracker}
+    named: dict[str, type[Callback]] = {"wandb": WandbTracker, "mlflow": MlflowTracker}
     return named[tracker]() if isinstance(tracker, str) else tracker()
 
 

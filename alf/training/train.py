@@ -21,7 +21,7 @@ from alf.training.trainer import Trainer
 
 
 class Trained(NamedTuple):
-    """What `train` returns.
+    """The result of `train`.
 
     Attributes:
         agent: `Agent`, the trained policy.
@@ -50,8 +50,8 @@ def train(
     average return while training goes on.
 
     Args:
-        env: environment, as `alf.environments.load` takes its name: an id, "module:Class", or a callable that
-            returns one environment. A command can only make environments of a callable that it can import.
+        env: the name of `alf.environments.load`: an id, "module:Class", or a callable that returns one
+            environment. A command can only make environments of a callable that it can import.
         algorithm: "ppo", "impala", "sac" or "dqn".
         steps: environment steps after which training ends.
         root_dir: path of the run's directory. None makes a new one in runs/.

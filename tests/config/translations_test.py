@@ -99,11 +99,11 @@ HINTS = {
     ("ppo_clip_ratio = 0.1",): "; ppo_clip_ratio (Sample Factory) is called PPOAlgorithm.clip_range here "
     "(the same interval, [1 / (1 + c), 1 + c])",
     ("SacAlgorithm.learning_starts = 100",): "; learning_starts (RLlib, Stable-Baselines3, CleanRL) is "
-    "called ReplayTraining.initial_collect_steps here (Stable-Baselines3, CleanRL: the policy acts; there "
-    "random actions)",
+    "called ReplayTraining.initial_collect_steps here (Stable-Baselines3, CleanRL: here the policy acts "
+    "at first; there random actions are taken)",
     ("PPOAlgorithm.vf_coef = 0.5",): "; vf_coef (Stable-Baselines3, CleanRL) is called "
     "PPOAlgorithm.value_loss_weight here (Stable-Baselines3: of half the square here: 0.5 there is 1.0 here; "
-    "CleanRL: of half the square, on both sides)",
+    "CleanRL: both weight half of the squared error)",
     ("PPOAlgorithm.value_loss_coeff = 0.5",): "; value_loss_coeff (Sample Factory) is called "
     f"PPOAlgorithm.value_loss_weight here {HALF}",
     # Nearer than PPOAlgorithm.clip_range, which is similar.
