@@ -1,6 +1,6 @@
 # make help lists the targets. Variables: PYTHON (the interpreter that makes .venv), VENV (another folder for it),
 # PACKAGES (more requirements for install, such as PACKAGES="numpy<2"), ARGS (more arguments for train, the tests
-# and benchmark), WORKERS (processes of tests), ROOT_DIR (where train writes).
+# and benchmark, tasks for agents), WORKERS (processes of tests), ROOT_DIR (where train writes).
 
 VENV := .venv
 STAMP := $(VENV)/.installed
@@ -14,7 +14,7 @@ ARGS ?=
 TF_AGENTS := tf-agents==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-all train test test-all test-slow lint format benchmark docs docs-settings clean
+.PHONY: help install install-all train test test-all test-slow lint format benchmark agents docs docs-settings clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -91,6 +91,9 @@ format: $(STAMP)  ## fix what ruff can fix
 
 benchmark: $(STAMP)  ## measure the throughput on CartPole; ARGS=...
 	$(RUN) -m benchmarks.throughput --workload=cartpole_vector --seconds=20 $(ARGS)
+
+agents: $(STAMP)  ## train agents of small tasks and pack them into alf/agents, for a release; ARGS=...
+	$(RUN) -m benchmarks.agents $(ARGS)
 
 # The variable hides a notice of mkdocs-material about its successor.
 docs: $(ALL_STAMP)  ## build the site of docs/ in build/site; a broken link is an error; ARGS=...

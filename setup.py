@@ -171,7 +171,16 @@ setup(
     # comes after `sys.path`: a folder named alf beside a script, such as a clone, would hide the package.
     package_dir={"": "."},
     packages=find_packages(include=["alf", "alf.*"]),
-    package_data={"alf": ["py.typed", "config/translations.json", "presets/*.gin"]},
+    # Agents are those that `make agents` has trained in this tree; one is in the repository.
+    package_data={
+        "alf": [
+            "py.typed",
+            "config/translations.json",
+            "presets/*.gin",
+            "agents/*/*",
+            "agents/*/checkpoints/*",
+        ]
+    },
     cmdclass={"build_py": BuildWithExamples},
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES, "all": ALL_REQUIRES},

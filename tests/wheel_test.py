@@ -132,7 +132,8 @@ def expected_files():
         "alf/py.typed",
         "alf/config/translations.json",
     }
-    modules |= {str(path.relative_to(ROOT)) for path in (ROOT / "alf" / "presets").glob("*.gin")}
+    data = [*(ROOT / "alf" / "presets").glob("*.gin"), *(ROOT / "alf" / "agents").rglob("*")]
+    modules |= {str(path.relative_to(ROOT)) for path in data if path.is_file()}
     examples = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".gin", ".py")}
     examples |= {f"tasks/{path.name}" for path in (ROOT / "examples" / "tasks").glob("*.gin")}
     return modules, examples
@@ -191,13 +192,15 @@ def test_what_was_trained_is_used(bin_dir, cartpole):
     calls = [
         ("alf-evaluate", "--root_dir=run", "--num_episodes=2", "--json"),
         ("alf-play", "--root_dir=run", "--num_episodes=1", "--video=episode.gif"),
+        ("alf-play", "alf:CartPole-v1", "--seed=0", "--video=agent.gif"),
         ("alf-export", "--root_dir=run", "--output=exported"),
         ("alf-plot", "run", "--output=curve.png"),
     ]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:  # each takes seconds to import TensorFlow
         done = list(pool.map(lambda call: run(bin_dir / call[0], *call[1:], cwd=cartpole), calls))
     assert json.loads(done[0].stdout)
-    for path in ("episode.gif", "exported/saved_model.pb", "curve.png"):
+    assert "agents/CartPole-v1/checkpoints/" in done[2].stdout
+    for path in ("episode.gif", "agent.gif", "exported/saved_model.pb", "curve.png"):
         assert (cartpole / path).stat().st_size > 1000
 
 

@@ -10,6 +10,14 @@ from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_error
 from alf.errors import ConfigError
 
 
+def take_run(arguments):
+    """Sets --root_dir to the argument of a command, if it has one; ConfigError: there is one too many."""
+    if len(arguments) + bool(FLAGS.root_dir) > 1:
+        raise ConfigError(f"unexpected argument {arguments[-1]!r}: name one run")
+    if arguments:
+        FLAGS.root_dir = arguments[0]
+
+
 def load_run():
     """Adds the run's configuration to gin's, and makes the policy. A wrong flag raises ConfigError.
 
@@ -17,7 +25,7 @@ def load_run():
         the `Policy`, or a `PolicyGroup` of all policies; the path of the checkpoint; and the `SavedRun`.
     """
     if not FLAGS.root_dir:
-        raise ConfigError("--root_dir is missing: name the directory of a run")
+        raise ConfigError("--root_dir is missing: name the directory of a run, or alf:TASK")
     start_work()
     # Here, because it imports TensorFlow, which `start_work` starts without its own lines.
     from alf.runs.saved_run import SavedRun

@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Evaluates a trained policy: `alf-evaluate --root_dir=DIR [--num_episodes=N] [--json]`.
 
+`alf-evaluate alf:CartPole-v1` evaluates the agent that ALF brings for one of its tasks.
+
 Prints the return and the length of exactly N episodes: mean, 95 % interval of the mean, median, standard
 deviation, smallest and largest. --sample explores as in training; --gin_param changes a setting of the
 environment. The exit status is 0, 1 after an error, 2 if a setting is wrong, 130 after Ctrl-C.
@@ -10,7 +12,7 @@ import json
 
 from absl import flags
 
-from alf.bin.acting import open_run
+from alf.bin.acting import open_run, take_run
 from alf.bin.command import make_main, start
 from alf.bin.flags import share
 
@@ -23,8 +25,9 @@ _NUM_EPISODES = 100
 _COLUMNS = ("mean", "low", "high", "median", "std", "min", "max")
 
 
-def run():
+def run(arguments=()):
     """Evaluates as the flags say; returns the exit status."""
+    take_run(arguments)
     num_episodes = NUM_EPISODES.value or _NUM_EPISODES
     # More environments than episodes would only step for nothing.
     with open_run(min(_PARALLEL_ENVS.value, num_episodes)) as (agent, env, path):
@@ -49,7 +52,7 @@ def format_table(figures):
     return "\n".join(lines)
 
 
-main = make_main(run)
+main = make_main(run, takes_arguments=True)
 
 
 def console_main():

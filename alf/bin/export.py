@@ -9,7 +9,7 @@ import os
 
 from absl import flags
 
-from alf.bin.acting import load_run
+from alf.bin.acting import load_run, take_run
 from alf.bin.command import arguments_are_flags, make_main, start
 from alf.bin.flags import share
 from alf.config.parsing import check_dead_bindings
@@ -23,8 +23,9 @@ _TFLITE = flags.DEFINE_bool("tflite", False, "Writes policy.tflite, too, for Ten
 _ONNX = flags.DEFINE_bool("onnx", False, "Writes policy.onnx, too; needs tf2onnx.")
 
 
-def run():
+def run(arguments=()):
     """Exports as the flags say; returns the exit status."""
+    take_run(arguments)
     if not _OUTPUT.value:
         raise ConfigError("--output is missing: name the folder to write")
     # `export` checks this, too. Here it costs no import of TensorFlow and no policy.
@@ -52,7 +53,7 @@ def run():
     return 0
 
 
-main = make_main(run)
+main = make_main(run, takes_arguments=True)
 
 
 def console_main():

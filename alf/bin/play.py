@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Shows a trained policy, or records it: `alf-play --root_dir=DIR [--num_episodes=N] [--video=FILE.mp4]`.
 
+`alf-play alf:CartPole-v1` plays the agent that ALF brings for one of its tasks.
+
 Plays in one environment, in a window or, with --video, into an .mp4 or .gif. Prints the return and the length
 of each episode; in a game of several agents, for each agent. --sample explores as in training;
 --gin_param changes a setting of the environment, such as --gin_param='load_atari.sticky_actions = 0.25'.
@@ -13,7 +15,7 @@ import signal
 
 from absl import flags
 
-from alf.bin.acting import open_run
+from alf.bin.acting import open_run, take_run
 from alf.bin.command import make_main, start
 from alf.bin.flags import share
 from alf.bin.frames import check_path, open_window, record
@@ -25,8 +27,9 @@ share("root_dir", "gin_param", "checkpoint", "policy", "seed")  # for `open_run`
 _VIDEO = flags.DEFINE_string("video", None, "File to record to, .mp4 or .gif, in place of the screen.")
 
 
-def run():
+def run(arguments=()):
     """Plays as the flags say; returns the exit status."""
+    take_run(arguments)
     video = os.path.expanduser(_VIDEO.value) if _VIDEO.value is not None else None
     if video is not None:
         check_path(video, OVERWRITE.value)
@@ -85,7 +88,7 @@ def play(agent, env, screen, should_stop):
             print(f"episode {i + 1}{''.join(names)}: return {total:.6g}, length {length}", flush=True)
 
 
-main = make_main(run)
+main = make_main(run, takes_arguments=True)
 
 
 def console_main():

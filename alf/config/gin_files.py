@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Finds gin files: ALF's examples, and files that others include.
+"""Finds gin files: ALF's examples, and files that others include; and the trained agents of ALF's tasks.
 
 "alf:NAME.gin" is the file NAME.gin among ALF's examples, wherever ALF is installed, and "alf:TASK" one of its
 tasks, such as "alf:CartPole-v1". An included file is looked for in the current directory, then beside the
@@ -19,6 +19,7 @@ from alf.errors import ConfigError
 CONFIG_FILE = "operative_config.gin"  # in the directory of a run
 _TASKS = "tasks"  # a folder of the examples
 EXAMPLES = "alf:"  # the prefix of ALF's examples; in `run.json` it stands for their folder
+AGENTS = "ALF_AGENTS"  # the environment variable that names a folder of more trained agents
 
 # Gin calls `_open` without any context, so the state of the files that are being read is here. Gin itself is
 # not thread-safe either.
@@ -55,6 +56,27 @@ def find_gin_file(path):
     if not os.path.isfile(found):
         raise ConfigError(f"--gin_file: there is no file {path!r}")
     return found
+
+
+def find_agent(name):
+    """Returns the directory of the trained agent of a task, "alf:TASK"; any other name as it is.
+
+    A directory TASK in the folder that `$ALF_AGENTS` names comes first, then one of those that ALF brings.
+
+    Raises:
+        ConfigError: if ALF has no such task, or nobody has trained its agent.
+    """
+    if not str(name).startswith(EXAMPLES):
+        return name
+    task = os.path.basename(find_gin_file(name)).removesuffix(".gin")
+    folders = [os.environ.get(AGENTS, ""), os.path.join(os.path.dirname(alf.__file__), "agents")]
+    for folder in filter(None, folders):
+        if os.path.isdir(found := os.path.join(folder, task)):
+            return found
+    raise ConfigError(
+        f"ALF brings no trained agent of {name!r}: train one, `alf-train {name} --root_dir=runs/{task}`, and "
+        f"use it with --root_dir=runs/{task}"
+    )
 
 
 def read_own_text(path):

@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf.adapters import as_environment
-from alf.config.gin_files import CONFIG_FILE
+from alf.config.gin_files import CONFIG_FILE, find_agent
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
 from alf.config.settings import configurable
@@ -37,7 +37,7 @@ class SavedRun:
     """The directory of a run, which may go on meanwhile. ConfigError is raised if it holds no run.
 
     Args:
-        root_dir: path.
+        root_dir: path, or "alf:TASK" for the agent that ALF brings for one of its tasks.
 
     Attributes:
         root_dir: path, absolute.
@@ -45,7 +45,7 @@ class SavedRun:
     """
 
     def __init__(self, root_dir):
-        self.root_dir = find_path(root_dir)
+        self.root_dir = find_path(find_agent(root_dir))
         self.description = read_description(self.root_dir)
 
     def read_config(self, gin_params=()):
@@ -175,7 +175,8 @@ def load_agent(
     during the call.
 
     Args:
-        root_dir: path, the run's directory.
+        root_dir: path, the run's directory; or "alf:TASK", such as "alf:CartPole-v1", for the agent that ALF
+            brings for one of its tasks.
         checkpoint: "newest", "best" (of the highest mean return in an evaluation), a train iteration, or a
             checkpoint's path.
         policy: `Policy` that gets the weights. None: one is made from the run's gin configuration; a run that

@@ -66,7 +66,10 @@ def test_an_unknown_flag_is_one_line_of_each_command(run, subtests):
 WRONG_FLAGS = {
     ("train", "--gin_fil=config.gin"): "Unknown command line flag 'gin_fil'; did you mean --gin_file ?",
     ("train", "--root_dir"): "Missing value for flag --root_dir",
-    ("evaluate", "oops"): "unexpected argument 'oops'",
+    ("evaluate", "oops", "more"): "unexpected argument 'more': name one run",
+    ("evaluate", "--root_dir=x", "oops"): "unexpected argument 'oops': name one run",
+    ("evaluate", "alf:oops"): "ALF has no gin file 'alf:oops'",
+    ("check_env", "oops"): "unexpected argument 'oops'",
     ("train", "oops"): "--gin_file: there is no file 'oops'",
     ("train",): "nothing says what to train: begin with alf-train --env=CartPole-v1 --algorithm=ppo",
     ("train", "--step=9", "--env=CartPole-v1"): "Unknown command line flag 'step'; did you mean --steps ?",

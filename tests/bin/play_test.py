@@ -16,9 +16,11 @@ import pytest
 
 from alf.bin import play
 from alf.bin.frames import VideoFile, open_window, record
+from alf.config.gin_files import AGENTS
 from alf.environments import load
 from alf.errors import ConfigError, EnvError, SaveError
 from alf.evaluation.video import opengl_errors_are_config_errors, render_frame
+from alf.runs.packed_agent import pack_agent
 from tests.bin.frameless_envs import NoFrames, RendersText
 
 
@@ -122,6 +124,20 @@ def test_overwrite(root_of, command, tmp_path):
     values = dict(overwrite=True, gin_param=["Uneven.longest = 20"])
     _, frames, _ = play_video(command, tmp_path / "a.gif", root_of("own"), **values)
     assert len(frames) > 1
+
+
+def test_the_agent_of_a_task(root_of, command, tmp_path, monkeypatch):
+    """The argument alf:TASK, in place of --root_dir, names the agent that was packed."""
+    pack_agent(root_of("cartpole"), tmp_path / "agents" / "CartPole-v1")
+    monkeypatch.setenv(AGENTS, str(tmp_path / "agents"))
+    values = dict(video=str(tmp_path / "a.gif"), seed=1)
+    status, out, errors = command(play, "alf:CartPole-v1", **values)
+    assert (status, errors) == (0, [])
+    assert out.startswith(f"{tmp_path}/agents/CartPole-v1/checkpoints/ckpt-2\nepisode 1: return ")
+    status, _, errors = command(play, "alf:CartPole-v1", root_dir=root_of("cartpole"))
+    assert (status, errors) == (2, ["error: unexpected argument 'alf:CartPole-v1': name one run"])
+    status, _, errors = command(play, "alf:Acrobot-v1")
+    assert status == 2 and "train one, `alf-train alf:Acrobot-v1 --root_dir=runs/Acrobot-v1`" in errors[0]
 
 
 def test_the_package_for_videos_is_missing(root_of, command, tmp_path, monkeypatch):

@@ -1,0 +1,45 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Packs the agent of a run: a directory of a few files, which is read like a run but cannot be continued."""
+
+import os
+import shutil
+
+import tensorflow as tf
+
+from alf.config.gin_files import CONFIG_FILE, find_examples
+from alf.config.imports import RUN_FILE
+from alf.config.registry import own_config
+from alf.core.files import write_file
+from alf.runs import checkpoint_files as files
+from alf.runs.run_dir import checkpoints_of
+from alf.runs.saved_run import SavedRun
+
+
+def pack_agent(root_dir, folder):
+    """Writes the configuration, the description and the policy's newest weights of a run into a folder.
+
+    Args:
+        root_dir: path, the run's directory.
+        folder: path of the folder, which is made anew.
+
+    Raises:
+        ConfigError: if there is no such run, or it has no checkpoint.
+    """
+    run = SavedRun(root_dir)
+    with own_config():
+        run.read_config()
+        learner = tf.Module()  # in a checkpoint the policy is an attribute of the learner
+        learner.policy = run.make_policy()
+    path = run.restore(learner.policy)
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(checkpoints_of(folder))
+    shutil.copyfile(os.path.join(run.root_dir, CONFIG_FILE), os.path.join(folder, CONFIG_FILE))
+    # Folders of this machine are of no use on another one: only modules of ALF's examples are found there.
+    examples = [path for path in run.description.import_paths if path == find_examples()]
+    description = run.description._replace(import_paths=examples, git=None)
+    write_file(os.path.join(folder, RUN_FILE), description.to_json())
+    target = os.path.join(checkpoints_of(folder), os.path.basename(path))
+    files.begin(target)
+    # Without the optimizer's moments, which are two thirds of a run's checkpoint.
+    tf.train.Checkpoint(learner=learner).write(target)
+    files.mark_complete(target, files.read_complete(path)["updates"])

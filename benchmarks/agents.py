@@ -1,0 +1,36 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Trains tasks and packs their agents into alf/agents, for a release: `python -m benchmarks.agents [TASK ...]`.
+
+A run is kept in build/agents: a second call continues it, or only packs its agent.
+"""
+
+import importlib.util
+import pathlib
+import subprocess
+import sys
+
+from absl import app
+
+from alf.config.gin_files import find_gin_file
+from alf.runs.packed_agent import pack_agent
+
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_SMALL = ["CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "CliffWalking-v1", "Pendulum-v1"]
+if importlib.util.find_spec("Box2D"):
+    _SMALL.append("LunarLander-v3")
+
+
+def main(argv, root=_ROOT):
+    tasks = argv[1:] or _SMALL
+    names = [pathlib.Path(find_gin_file(f"alf:{task}")).stem for task in tasks]  # before the first is trained
+    for task, name in zip(tasks, names, strict=True):
+        run, folder = root / "build" / "agents" / name, root / "alf" / "agents" / name
+        command = [sys.executable, "-m", "alf.bin.train", f"alf:{task}", "--seed=0", f"--root_dir={run}"]
+        subprocess.run(command, check=True, cwd=_ROOT)
+        pack_agent(run, folder)
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        print(f"{folder}: {size / 1024:.0f} KiB", flush=True)
+
+
+if __name__ == "__main__":
+    app.run(main)
