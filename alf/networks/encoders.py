@@ -24,7 +24,7 @@ from alf.networks.images import Channels, channel_axis, is_image
 from alf.networks.layers import HIDDEN_GAIN, Mlp, check_activation, convolution, dense, split_seed
 
 _NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, size of the kernel, stride
-_NATURE_PIXELS = 36  # the receptive field of one output of these layers, in height and width
+_NATURE_PIXELS = 36  # `_count_pixels` of these layers
 
 
 class _ImageEncoder(CopyableModule):
@@ -57,13 +57,13 @@ class _ImageEncoder(CopyableModule):
 
 @configurable("alf.networks")
 class NatureEncoder(_ImageEncoder):
-    """The convolutional layers of DQN (Mnih et al. 2015, Nature 518) and a hidden layer of 512 units.
+    """Convolutional layers, those of DQN (Mnih et al. 2015, Nature 518), and a hidden layer of 512 units.
 
     If strides do not divide an image evenly, zeros are added at its lower and right edges, so that no pixel
     is ignored. Images of 84 x 84 pixels fit as they are.
 
     Args:
-        observation_spec: unbatched tensor spec of an image of at least 36 x 36 pixels.
+        observation_spec: unbatched tensor spec of an image, of at least 36 x 36 pixels for the layers of DQN.
         compute_dtype: "float32", "bfloat16" or "auto" (bfloat16 if the machine is fast at it); None means the
             dtype of the network. Variables and features are float32.
         channels: "first" or "last", the axis of the image that holds the channels. "auto" chooses the shorter
@@ -71,13 +71,14 @@ class NatureEncoder(_ImageEncoder):
         standardize: bool. True scales each image to mean 0 and standard deviation 1 over all its numbers, so
             that a bright background does not hide small things, such as a ball of a few pixels. False divides
             by the upper bound of the observation space, or by 255.
+        conv_layers: the convolutions, each with the number of its filters, the size of its kernel and its
+            stride. ((16, 3, 1),) is small and fast, and enough for MinAtar's games (arXiv 1903.03176).
+        units: int, the units of the hidden layer.
         seed: int, the seed of the initializers; None draws one.
 
     Raises:
         ConfigError: if the observation is not an image, is too small, or its channel axis is unclear.
     """
-
-    size = 512
 
     def __init__(
         self,
@@ -85,19 +86,23 @@ class NatureEncoder(_ImageEncoder):
         compute_dtype: ComputeDtype | None = None,
         channels: Channels = "auto",
         standardize: bool = True,
+        conv_layers: Sequence[Sequence[PositiveInt]] = _NATURE_LAYERS,
+        units: PositiveInt = 512,
         seed: Seed = None,
     ) -> None:
         super().__init__(observation_spec, channels, standardize)
-        if min(self._shape[:2]) < _NATURE_PIXELS:
+        self.size = int(units)
+        pixels = _count_pixels(conv_layers)
+        if min(self._shape[:2]) < pixels:
             raise ConfigError(
-                f"NatureEncoder needs at least {_NATURE_PIXELS} x {_NATURE_PIXELS} pixels, and the image is "
-                f"{observation_spec.shape}: ImpalaResEncoder takes smaller images"
+                f"NatureEncoder needs at least {pixels} x {pixels} pixels, and the image is "
+                f"{observation_spec.shape}: set NatureEncoder.conv_layers, or take ImpalaResEncoder"
             )
-        *seeds, dense_seed = split_seed(seed, 4)
+        *seeds, dense_seed = split_seed(seed, len(conv_layers) + 1)
         height, width, depth = self._shape
         self._convolutions, self._paddings = [], []
         with compute_in(compute_dtype):
-            for (filters, size, stride), seed in zip(_NATURE_LAYERS, seeds, strict=True):
+            for (filters, size, stride), seed in zip(conv_layers, seeds, strict=True):
                 kwargs = dict(strides=stride, activation="relu")
                 self._convolutions.append(convolution(depth, filters, size, HIDDEN_GAIN, seed, **kwargs))
                 # Without this padding "valid" would drop rows and columns at the edges.
@@ -114,6 +119,19 @@ class NatureEncoder(_ImageEncoder):
                 x = tf.pad(x, [[0, 0], [0, below], [0, right], [0, 0]])
             x = layer(x)
         return x
+
+
+def _count_pixels(conv_layers):
+    """Returns the receptive field, in height and width, of one output of convolutional layers."""
+    pixels = step = 1
+    for layer in conv_layers:
+        if len(layer) != 3:
+            raise ConfigError(
+                f"NatureEncoder.conv_layers has {layer}: write (filters, size of kernel, stride)"
+            )
+        pixels += (layer[1] - 1) * step
+        step *= layer[2]
+    return pixels
 
 
 @configurable("alf.networks")

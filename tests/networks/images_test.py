@@ -200,9 +200,27 @@ def test_a_default_network_of_images_begins_undecided(shape):
 
 def test_small_images_are_for_the_res_encoder():
     spec = tf.TensorSpec((3, 35, 84), tf.uint8)
-    with pytest.raises(ConfigError, match=r"and the image is \(3, 35, 84\): ImpalaResEncoder takes"):
+    with pytest.raises(ConfigError, match=r"and the image is \(3, 35, 84\): .*, or take ImpalaResEncoder"):
         NatureEncoder(spec)
     assert ImpalaResEncoder(spec)(images(spec)).shape == (3, 256)
+
+
+def test_other_convolutions(subtests):
+    layers = ((5, 4, 2), (6, 3, 1))
+    encoder = NatureEncoder(tf.TensorSpec((9, 8, 3), tf.uint8), conv_layers=layers, units=7, seed=0)
+    shapes = [tuple(layer.kernel.shape) for layer in encoder._convolutions]
+    # 9 x 8 places and a row of zeros below them make 4 x 3 by the first layer, and 2 x 1 by the second.
+    assert shapes == [(4, 4, 3, 5), (3, 3, 5, 6)] and encoder._dense.kernel.shape == (2 * 1 * 6, 7)
+    features = encoder(images(tf.TensorSpec((9, 8, 3), tf.uint8)))
+    assert features.shape == (3, encoder.size) == (3, 7)
+    spec = tf.TensorSpec((7, 8, 3), tf.uint8)
+    for wrong, message in {
+        layers: "needs at least 8 x 8 pixels",
+        ((5, 4),): r"conv_layers has \(5, 4\)",
+    }.items():
+        with subtests.test(message):
+            with pytest.raises(ConfigError, match=message):
+                NatureEncoder(spec, conv_layers=wrong)
 
 
 @pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
