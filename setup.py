@@ -88,6 +88,9 @@ EXTRAS = {
     "mujoco": ["gymnasium[mujoco]"],
     # LunarLander and the walkers.
     "box2d": ["gymnasium[box2d]"],
+    # Tasks. MinAtar brings Matplotlib and Seaborn, which draw its games.
+    "minatar": ["MinAtar>=1.0.15"],
+    "minigrid": ["minigrid>=3"],
     # pygame-ce draws classic control and the window of alf-play; ffmpeg writes videos frame by frame.
     "video": ["gymnasium[classic-control]", "imageio-ffmpeg>=0.5"],
     # Collectors on other machines. Its actor API alone.
