@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trains tasks and packs their agents into alf/agents for a release: `python -m benchmarks.agents [TASK ...]`.
+"""Trains tasks and packs their agents into alf/agents, for a release: `make agents ARGS="TASK ..."`.
 
 A run is kept in build/agents: a second call continues it, or only packs its agent.
 """
