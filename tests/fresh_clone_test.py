@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What README.md promises about a fresh clone: its two commands, its three lines of Python, its first runs."""
+"""What README.md promises about a fresh clone: two commands, three lines of Python, the first runs."""
 
 import json
 import os
@@ -34,16 +34,8 @@ def test_the_readme_in_a_fresh_clone(tmp_path):
     assert commands.split() == ["make", "install", "make", "train"]
 
     def run(command, code=None):
-        return subprocess.run(
-            command,
-            cwd=clone,
-            env=env,
-            input=code,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=900,
-        ).stdout
+        options = {"check": True, "stdout": subprocess.PIPE, "text": True, "timeout": 900}
+        return subprocess.run(command, cwd=clone, env=env, input=code, **options).stdout
 
     for command in [*commands.splitlines(), *first_runs.splitlines()]:
         run(["bash", "-c", command])
