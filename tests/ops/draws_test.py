@@ -1,0 +1,75 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Draws that belong to owners: their distributions, and what they follow from."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.ops import draws
+
+N = 4000  # rows of each owner
+
+# Of each kind: a draw of so many rows, its mean and its standard deviation.
+KINDS = {
+    "normal": (lambda rows: draws.normal((rows, 2)), 0.0, 1.0),
+    "uniform": (lambda rows: draws.uniform((rows, 2)), 0.5, math.sqrt(1 / 12)),
+    "uniform64": (lambda rows: draws.uniform((rows, 2), tf.float64), 0.5, math.sqrt(1 / 12)),
+    "gamma": (lambda rows: draws.gamma(tf.fill((rows, 2), 4.0)), 4.0, 2.0),
+    "categorical": (
+        lambda rows: draws.categorical(tf.math.log([[0.25, 0.75]] * rows), tf.int64)[:, tf.newaxis],
+        0.75,
+        math.sqrt(0.25 * 0.75),
+    ),
+}
+
+
+def draw(kind, owners, seed=0, times=1):
+    """Draws in a graph, `times` times; returns the last draw, an array for each owner."""
+    tf.random.set_seed(seed)
+
+    @tf.function(autograph=False)
+    def run(pairs):
+        with draws.owned_by([tuple(tf.unstack(x)) for x in tf.unstack(pairs)]):
+            for _ in range(times):
+                x = KINDS[kind][0](N * len(owners))
+            return x
+
+    return np.split(run(tf.constant(owners, tf.int64)).numpy(), len(owners))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_distribution(kind):
+    _, mean, std = KINDS[kind]
+    for x in draw(kind, [(0, 0), (1, 0)]):
+        # 6 standard deviations of the mean and, for a normal distribution, of the standard deviation; the
+        # kurtosis of the others is at most 4.5.
+        assert abs(x.mean() - mean) < 6 * std / math.sqrt(x.size)
+        np.testing.assert_allclose(x.std(), std, rtol=6 * math.sqrt(3.5 / (4 * x.size)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_follow_from_seed_owner_count_and_draw(kind):
+    alone, together = draw(kind, [(7, 3)])[0], draw(kind, [(2, 3), (7, 3), (7, 4)])
+    np.testing.assert_array_equal(alone, together[1])
+    others = {
+        "owner": together[0],
+        "count": together[2],
+        "seed": draw(kind, [(7, 3)], seed=1)[0],
+        "draw": draw(kind, [(7, 3)], times=2)[0],
+    }
+    for name, other in others.items():
+        correlation = np.corrcoef(alone.ravel(), other.ravel())[0, 1]
+        assert abs(correlation) < 6 / math.sqrt(alone.size), name
+
+
+def test_without_owners_numbers_come_from_tensorflow():
+    with draws.owned_by([(tf.constant(0), tf.constant(0))]):
+        first = draws.normal((3,))
+    tf.random.set_seed(0)
+    ours = draws.normal((3,)), draws.uniform((3,))
+    tf.random.set_seed(0)
+    theirs = tf.random.normal((3,)), tf.random.uniform((3,))
+    tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
+    assert (first.numpy() != ours[0].numpy()).any()
