@@ -46,10 +46,11 @@ _SETTINGS = {
 
 _REPLAY_RATIO = flags.DEFINE_float("replay_ratio", None, "Overrides the workload's replay_ratio.")
 _SYNC = flags.DEFINE_bool("sync", False, "Uses the synchronous driver, with unroll_length alone.")
+_MODE = flags.DEFINE_enum("mode", "async", ["async", "lockstep", "overlap"], "Mode of the driver.")
 _ONE_AT_A_TIME = flags.DEFINE_bool("one_env_at_a_time", None, "Overrides the workload's one_env_at_a_time.")
 
 
-def measure(workload, seconds, sync=False):
+def measure(workload, seconds, sync=False, mode="async"):
     """Runs a workload; returns the result as a dict."""
     reserve_threads(workload.num_envs + workload.num_actor_queues + SPARE_THREADS)
     envs = workload.make_envs()
@@ -57,7 +58,8 @@ def measure(workload, seconds, sync=False):
     if sync:
         driver = SyncOffPolicyDriver(envs, learner, unroll_length=workload.unroll_length)
     else:
-        driver = AsyncOffPolicyDriver(envs, learner, workload.unroll_length, workload.driver_settings())
+        settings = dataclasses.replace(workload.driver_settings(), mode=mode)
+        driver = AsyncOffPolicyDriver(envs, learner, workload.unroll_length, settings)
     driver.start()
     try:
         trained = {}
@@ -200,7 +202,8 @@ def main(argv):
         "exp_replayer": workload.exp_replayer,
         "replay_ratio": workload.replay_ratio,
         "sync": _SYNC.value,
-        **measure(workload, _SECONDS.value, _SYNC.value),
+        "mode": _MODE.value,
+        **measure(workload, _SECONDS.value, _SYNC.value, _MODE.value),
         "cores": os.cpu_count(),
         "machine": platform.machine(),
         "alf": __version__,

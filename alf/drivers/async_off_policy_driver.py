@@ -156,7 +156,7 @@ class AsyncOffPolicyDriver(Driver):
                 threads.append(PrefetchThread(*common, trace(self._load_batch)))
                 self._take_batch = threads[-1].take
             if self._settings.mode == "overlap":
-                self._order(())  # the first batch; `_collect` orders each next one
+                self._order(())  # the first batch; `get_training_exps` orders each next one
         self._threads.start(threads, env_threads)
 
     def _make_sampling_threads(self):
@@ -211,7 +211,13 @@ class AsyncOffPolicyDriver(Driver):
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped; with `prefetch` also CancelledError.
         """
-        return self._set_aside.popleft() if self._set_aside else self._take_batch()
+        with self._waiting():
+            batch = self._set_aside.popleft() if self._set_aside else self._take_batch()
+        if self._settings.mode == "overlap":
+            # All environments have made their unrolls, so no actor acts while the weights change.
+            self._renew_weights()
+            self._order(())
+        return batch
 
     def _dequeue_batch(self, _):
         # The dependency keeps the executor from waiting for unrolls before they are ordered.
@@ -237,19 +243,13 @@ class AsyncOffPolicyDriver(Driver):
 
     def _collect(self, observe):
         self._threads.check_runs()
-        overlaps = self._settings.mode == "overlap"
         with single_threaded():
-            if not overlaps:
+            if self._settings.mode != "overlap":
                 # Before a batch is taken, so that actors use the new weights while this thread waits.
                 self._renew_weights()
             total = 0
             for _ in range(self._count_due_batches()):
-                with self._waiting():
-                    experience, steps = self.get_training_exps()
-                if overlaps:
-                    # All environments have made their unrolls, so no actor acts while the weights change.
-                    self._renew_weights()
-                    self._order(())
+                experience, steps = self.get_training_exps()
                 observe(experience)
                 total += int(steps)
             return total

@@ -156,7 +156,8 @@ def test_overlap_collects_one_batch_while_the_learner_trains(kwargs):
     driver.start()
     try:
         for i in range(1, 9):
-            driver.collect()
+            # Also by the method that `collect` uses.
+            driver.collect() if i % 2 else learner.observe(driver.get_training_exps()[0])
             # Here the learner trains on batch i, and batch i + 1 is collected meanwhile, but not more.
             deadline = time.monotonic() + 60
             while driver.queue_sizes()["learn_queue"] < 2:
