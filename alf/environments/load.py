@@ -201,9 +201,7 @@ def _bind(name, batch_size, limit, kwargs):
         _check_arguments_of_make(kwargs, spec.entry_point)
         return *_bind_registered(spec, batch_size, {**limit, **kwargs}), spec.entry_point
     call, makes = _bind_call(name, batch_size, kwargs)
-    limited = (
-        [functools.partial(make_limited, make, make.func, **limit) for make in makes] if limit else makes
-    )
+    limited = [functools.partial(make_limited, x, x.func, **limit) for x in makes] if limit else makes
     return call, limited, makes[0].func
 
 
