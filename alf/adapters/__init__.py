@@ -9,6 +9,8 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
+import gin
+
 from alf.errors import ConfigError
 
 if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
@@ -95,4 +97,7 @@ if not TYPE_CHECKING:  # With `__getattr__` a type checker would accept every na
                 f"{name} needs TF-Agents, which is installed without its dependencies: "
                 "pip install --no-deps tf-agents==0.19.0"
             )
-        return getattr(importlib.import_module(f"alf.adapters.{_MODULES[name]}"), name)
+        # TF-Agents registers its classes with gin, which is locked once a configuration is read.
+        with gin.unlock_config():
+            module = importlib.import_module(f"alf.adapters.{_MODULES[name]}")
+        return getattr(module, name)

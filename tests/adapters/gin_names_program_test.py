@@ -54,3 +54,16 @@ def test_names_of_tf_agents_need_no_import():
 def test_a_name_that_neither_has_is_an_error():
     done = run_program(f"{__name__}:parse", "Nothing.x = 3")
     assert done.status == 1 and "No configurable matching 'Nothing'" in done.err
+
+
+def use_adapter():
+    """Uses an adapter after gin was locked, as a run locks it."""
+    gin.finalize()
+    assert "tf_agents" not in sys.modules
+    print(importlib.import_module("alf.adapters").make_saver.__name__, gin.config_is_locked())
+
+
+def test_tf_agents_can_be_imported_while_gin_is_locked():
+    done = run_program(f"{__name__}:use_adapter")
+    assert done.status == 0, done.err
+    assert done.out == "make_saver True\n"
