@@ -2,8 +2,9 @@
 """Presets: settings with which an algorithm learns on most environments of a kind.
 
 `Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
-of the environment, ppo_floats.gin (observations), ppo_continuous.gin (actions) and ppo_images.gin. A later
-file replaces bindings of an earlier one, and the user's own bindings replace all of them.
+of the environment, ppo_floats.gin (observations), ppo_continuous.gin (actions), ppo_images.gin and, for all
+algorithms, small_images.gin. A later file replaces bindings of an earlier one, and the user's own bindings
+replace all of them.
 """
 
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ from alf.runs.saved_run import make_env
 _FOLDER = Path(alf.__file__).with_name("presets")
 _EXPERIMENT = "", "alf.training.Experiment"
 _LOAD = "alf.environments.load.name"
+_SMALL = "small_images.gin"  # for images of less pixels than `NatureEncoder` needs by default
+_PIXELS = 36
 
 
 def make_driver() -> Driver:
@@ -80,7 +83,8 @@ def find_bindings(
 
 def list_preset(name: str) -> set[str]:
     """Returns the full names of all settings in the files of a preset; none if there is no such preset."""
-    texts = [path.read_text(encoding="utf-8") for path in _FOLDER.glob(f"{name.lower()}*.gin")]
+    paths = list(_FOLDER.glob(f"{name.lower()}*.gin"))
+    texts = [path.read_text(encoding="utf-8") for path in paths + [_FOLDER / _SMALL] * bool(paths)]
     return set().union(*map(registry.read_names, texts))
 
 
@@ -109,6 +113,9 @@ def _list_files(name, observation, action):
         "_images": any(map(is_image, observed)),
     }
     paths = [_FOLDER / f"{name}{kind}.gin" for kind, applies in kinds.items() if applies]
+    # The channels, first or last, are the smallest of the three.
+    if any(is_image(spec) and sorted(spec.shape)[1] < _PIXELS for spec in observed):
+        paths.append(_FOLDER / _SMALL)
     return list(filter(Path.is_file, paths))
 
 

@@ -24,6 +24,7 @@ SPACES = {
     "floats": (gym.spaces.Box(-1, 1, (3,)), gym.spaces.Discrete(2)),
     "continuous": (gym.spaces.Box(-1, 1, (3,)), gym.spaces.Box(-1, 1, (2,))),
     "image": (gym.spaces.Box(0, 255, (40, 40, 1), np.uint8), gym.spaces.Discrete(2)),
+    "small": (gym.spaces.Box(0, 1, (4, 10, 10), np.uint8), gym.spaces.Discrete(2)),
     "both": (
         gym.spaces.Dict(
             image=gym.spaces.Box(0, 255, (40, 40, 1), np.uint8), speed=gym.spaces.Box(-1, 1, (2,))
@@ -85,6 +86,8 @@ def test_files_follow_from_the_spaces(caplog):
     assert files_of("PPO", "floats", caplog) == ["ppo", "ppo_floats"]
     assert files_of("ppo", "continuous", caplog) == ["ppo", "ppo_floats", "ppo_continuous"]
     assert files_of("ppo", "image", caplog) == ["ppo", "ppo_images"]
+    assert files_of("ppo", "small", caplog) == ["ppo", "ppo_images", "small_images"]
+    assert files_of("sac", "small", caplog) == ["sac", "small_images"]
     assert files_of("ppo", "both", caplog) == ["ppo", "ppo_floats", "ppo_images"]
     assert files_of("sac", "continuous", caplog)[0] == "sac"
 
