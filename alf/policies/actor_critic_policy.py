@@ -78,7 +78,7 @@ class ActorCriticPolicy(Policy):
     def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
         state, noise = state if self.noise_spec else (state, ())
         params, state = self._params(time_step, state)
-        raw, noise = self.actions.explore(params, noise, time_step.is_first())
+        raw, noise = self.actions.explore(params, noise, tf.equal(time_step.step_type, FIRST))
         return self._make_step(params, raw, (state, noise) if self.noise_spec else state)
 
     def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from alf.config.settings import configurable
 from alf.core.annotations import Array, Nest, NestedSpec
-from alf.data_structures import PolicyStep, TimeStep
+from alf.data_structures import FIRST, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.networks.heads import check_network
@@ -148,7 +148,7 @@ class SacPolicy(Policy):
         state, noise = state if self.noise_spec else (state, ())
         actor_state, critic_state = self.split_state(state)
         params, actor_state = self._params(time_step, actor_state)
-        raw, noise = self.actions.explore(params, noise, time_step.is_first())
+        raw, noise = self.actions.explore(params, noise, tf.equal(time_step.step_type, FIRST))
         # The critics do not choose the action. Their state is computed because it goes into the replay
         # buffer.
         if self.recurrent_critic is not None:

@@ -12,7 +12,7 @@ from alf.config.gin_files import find_gin_file, list_tasks
 from alf.config.parsing import parse_config
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
-from benchmarks.tasks import describe, format_table
+from benchmarks.task_table import describe, format_table
 
 EXTRAS = {
     "atari": "ale_py",

@@ -76,8 +76,9 @@ def use_unroller():
     envs = make_counting_envs(1, cls=FakeEnvironment)
     policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
 
-    def ask(env_index, time_step, state):
-        return act(policy, time_step._replace(env_id=specs.env_ids(env_index)), state)
+    def ask(env_index, frame):
+        time_step = frame.time_step._replace(env_id=specs.env_ids(env_index))
+        return act(policy, time_step, frame.state, [(env_index, frame.count)])
 
     unroller = EnvUnroller(envs, specs, policy, 3, ask, [StageClock()])
     with single_threaded():

@@ -680,6 +680,7 @@ ASYNC_POINTS = [
 ]
 PREFETCH_POINTS = [(PrefetchThread, "work"), (PrefetchThread, "take")]
 COPY_POINTS = [(Semaphore, "hold"), (Policy, "assign")]
+OVERLAP_POINTS = [*COPY_POINTS, (AsyncOffPolicyDriver, "_renew_weights")]
 SYNC_POINTS = [
     (graph_steps, "trace"),
     (Driver, "_waiting"),
@@ -689,7 +690,13 @@ SYNC_POINTS = [
     (SyncOffPolicyDriver, "_take"),
 ]
 # Of each of KINDS_OF_DRIVERS.
-POINTS = [ASYNC_POINTS, ASYNC_POINTS + COPY_POINTS, ASYNC_POINTS + PREFETCH_POINTS, SYNC_POINTS]
+POINTS = [
+    ASYNC_POINTS,
+    ASYNC_POINTS + COPY_POINTS,
+    ASYNC_POINTS + PREFETCH_POINTS,
+    ASYNC_POINTS + OVERLAP_POINTS,
+    SYNC_POINTS,
+]
 
 
 @pytest.mark.parametrize(

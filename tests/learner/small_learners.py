@@ -85,7 +85,7 @@ def collect(env, learner, num_steps=T):
         signals = (tf.constant(x) for x in step)  # step type, reward, discount, observation
         time_step = TimeStep(*signals, zero_where(tf.constant(step.step_type == FIRST), action), env_id)
         if t < num_steps:  # the last row has no answer yet
-            answer, version = act(policy, time_step, state)
+            answer, version = act(policy, time_step, state, owners=[(0, t)])
             action, state = answer.action, answer.state
         versions = tf.fill((size,), version)
         rows.append(Experience(*time_step, answer.action, answer.info, versions, ()))

@@ -108,7 +108,7 @@ def test_the_names_are_on_the_page(board, tmp_path):
         page = browse(url, tmp_path, is_complete=lambda page, names=names: not find_missing(page, names))
         assert not find_missing(page, names)
     both = kinds["ppo"] | kinds["impala"]
-    groups = {name.partition("/")[0] for name, kind in both.items() if kind != "text"}
+    groups = {name.partition("/")[0] for name, kind in both.items() if kind not in ("text", "hparams")}
     assert groups > {"metrics", "train", "eval", "debug", "variables", "gradients"}
     text = html.unescape(re.sub("<[^>]*>", "\n", page)).split()
     assert not groups - set(text)
