@@ -156,7 +156,9 @@ class AsyncOffPolicyDriver(Driver):
                 threads.append(PrefetchThread(*common, trace(self._load_batch)))
                 self._take_batch = threads[-1].take
             if self._settings.mode == "overlap":
-                self._order(())  # the first batch; `get_training_exps` orders each next one
+                # `get_training_exps` orders all other batches. If the queue is closed, `collect` says why.
+                with contextlib.suppress(*QUEUE_CLOSED):
+                    self._order(())
         self._threads.start(threads, env_threads)
 
     def _make_sampling_threads(self):
@@ -278,14 +280,14 @@ class AsyncOffPolicyDriver(Driver):
         return [] if thread is None else [thread.ask(functools.partial(thread.ask_collectors, method, *args))]
 
     def _make_room(self, waiting):
-        if self._settings.is_ordered:  # there is always room for the unrolls that were ordered
-            return
-        # A thread answers once its unroll is in the learn queue. If that is full, only this thread could make
-        # room, and it waits for the answer: so it takes a batch, which the next `collect` gets. But not while
-        # all threads that it waits for step an environment: meanwhile batches would gather without end.
+        # For unrolls that were ordered there is always room. Otherwise a thread answers once its unroll is in
+        # the learn queue. If that is full, only this thread could make room, and it waits for the answer: so
+        # it takes a batch, which the next `collect` gets. But not while all threads that it waits for step an
+        # environment: meanwhile batches would gather without end.
         calls, num_envs = getattr(self._threads.unroller, "calls", ()), len(self._envs)
         is_handing_over = any(i == num_envs or calls[i] is None for i in waiting)
-        if is_handing_over and self._tf_queues.learn_queue.size() == self._queue_length:
+        is_full = self._tf_queues.learn_queue.size() == self._queue_length
+        if is_handing_over and is_full and not self._settings.is_ordered:
             # A queue that closes now is not the error: `_ask` raises that for which the driver ends.
             with single_threaded(), contextlib.suppress(*QUEUE_CLOSED):
                 self._set_aside.append(self._take_batch())
