@@ -286,8 +286,8 @@ class AsyncOffPolicyDriver(Driver):
         # environment: meanwhile batches would gather without end.
         calls, num_envs = getattr(self._threads.unroller, "calls", ()), len(self._envs)
         is_handing_over = any(i == num_envs or calls[i] is None for i in waiting)
-        is_full = self._tf_queues.learn_queue.size() == self._queue_length
-        if is_handing_over and is_full and not self._settings.is_ordered:
+        may_be_full = is_handing_over and not self._settings.is_ordered
+        if may_be_full and self._tf_queues.learn_queue.size() == self._queue_length:
             # A queue that closes now is not the error: `_ask` raises that for which the driver ends.
             with single_threaded(), contextlib.suppress(*QUEUE_CLOSED):
                 self._set_aside.append(self._take_batch())

@@ -18,8 +18,7 @@ from alf.core.tf_runtime import global_seed
 
 
 class _Context(threading.local):
-    owners = None  # list of pairs (owner, count), int64 scalar tensors
-    seeds = None  # iterator over random ints, one for each draw
+    current = None  # the pair of the owners, a list, and a generator that gives each draw a number
 
 
 _context = _Context()
@@ -33,62 +32,61 @@ def owned_by(owners):
         owners: list of K pairs of integer scalar tensors: the number of the owner, and how often it has drawn
             before. The first axis of each draw has K equal parts, one for each owner, in this order.
     """
-    before = vars(_context).copy()
-    _context.owners = [(tf.cast(owner, tf.int64), tf.cast(count, tf.int64)) for owner, count in owners]
-    # A random number for each draw, far from the others, so that (number + owner, count) is a seed that no
-    # other draw has.
-    rng = np.random.default_rng(global_seed())
-    _context.seeds = iter(lambda: int(rng.integers(2**62)), None)
+    owners = [(tf.cast(owner, tf.int64), tf.cast(count, tf.int64)) for owner, count in owners]
+    before, _context.current = _context.current, (owners, np.random.default_rng(global_seed()))
     try:
         yield
     finally:
-        vars(_context).update({"owners": None, "seeds": None, **before})
+        _context.current = before
 
 
 def normal(shape):
     """Draws standard normal numbers, float32. `shape`: ints."""
-    if _context.owners is None:
+    if _context.current is None:
         return tf.random.normal(shape)
     return _draw(tf.random.stateless_normal, _split_shape(shape))
 
 
 def uniform(shape, dtype=tf.float32):
     """Draws numbers that are uniform in [0, 1). `shape`: ints."""
-    if _context.owners is None:
+    if _context.current is None:
         return tf.random.uniform(shape, dtype=dtype)
     return _draw(lambda part, seed: tf.random.stateless_uniform(part, seed, dtype=dtype), _split_shape(shape))
 
 
 def gamma(alpha):
     """Draws from Gamma distributions of scale 1. `alpha`: their shapes, float32 [N, ...]."""
-    if _context.owners is None:
+    if _context.current is None:
         return tf.random.gamma((), alpha)
     return _draw(lambda part, seed: tf.random.stateless_gamma(part.shape, seed, part), _split(alpha))
 
 
 def categorical(logits, dtype):
     """Draws an index for each row of `logits`, float32 [N, n]; returns [N] of `dtype`."""
-    if _context.owners is None:
+    if _context.current is None:
         return tf.random.categorical(logits, 1, dtype=dtype)[:, 0]
     draw = lambda part, seed: tf.random.stateless_categorical(part, 1, seed, dtype=dtype)  # noqa: E731
     return _draw(draw, _split(logits))[:, 0]
 
 
 def _split(x):
-    return tf.split(x, len(_context.owners)) if len(_context.owners) > 1 else [x]
+    owners, _ = _context.current
+    return tf.split(x, len(owners)) if len(owners) > 1 else [x]
 
 
 def _split_shape(shape):
-    num_owners, shape = len(_context.owners), tf.convert_to_tensor(shape)
-    part = tf.concat([shape[:1] // num_owners, shape[1:]], axis=0) if num_owners > 1 else shape
-    return [part] * num_owners
+    (owners, _), shape = _context.current, tf.convert_to_tensor(shape)
+    part = tf.concat([shape[:1] // len(owners), shape[1:]], axis=0) if len(owners) > 1 else shape
+    return [part] * len(owners)
 
 
 def _draw(draw, parts):
     """Calls `draw` with each owner's part and seed; concatenates the results."""
-    number = next(_context.seeds)
+    owners, rng = _context.current
+    # Far from the numbers of other draws, so that no other draw has a seed (number + owner, count).
+    number = int(rng.integers(2**62))
     drawn = [
         draw(part, tf.stack([number + owner, count]))
-        for part, (owner, count) in zip(parts, _context.owners, strict=True)
+        for part, (owner, count) in zip(parts, owners, strict=True)
     ]
     return tf.concat(drawn, axis=0) if len(drawn) > 1 else drawn[0]

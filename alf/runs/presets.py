@@ -21,6 +21,7 @@ from alf.config.short_names import find_full_name
 from alf.core.annotations import NestedSpec
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
+from alf.networks.encoders import NatureEncoder, choose_image_encoder
 from alf.networks.images import is_image
 from alf.replay import find_files, read_row_spec
 from alf.runs.experiment import Experiment
@@ -29,8 +30,7 @@ from alf.runs.saved_run import make_env
 _FOLDER = Path(alf.__file__).with_name("presets")
 _EXPERIMENT = "", "alf.training.Experiment"
 _LOAD = "alf.environments.load.name"
-_SMALL = "small_images.gin"  # for images of less pixels than `NatureEncoder` needs by default
-_PIXELS = 36
+_SMALL = "small_images.gin"  # for images that are too small for `NatureEncoder` with its usual layers
 
 
 def make_driver() -> Driver:
@@ -113,8 +113,7 @@ def _list_files(name, observation, action):
         "_images": any(map(is_image, observed)),
     }
     paths = [_FOLDER / f"{name}{kind}.gin" for kind, applies in kinds.items() if applies]
-    # The channels, first or last, are the smallest of the three.
-    if any(is_image(spec) and sorted(spec.shape)[1] < _PIXELS for spec in observed):
+    if any(is_image(spec) and choose_image_encoder(spec) is not NatureEncoder for spec in observed):
         paths.append(_FOLDER / _SMALL)
     return list(filter(Path.is_file, paths))
 

@@ -82,8 +82,8 @@ class GaussianActions(_BoxActions):
         noise_correlation: float in [0, 1), r, the correlation of the noise of two steps that follow each
             other in an episode. Above 0, actions go the same way for about 1 / (1 - r) steps, which finds
             rewards that single random steps do not reach. The noise x is autoregressive
-            (arXiv 1903.11524): x_0 = e_0 and x_t = r x_(t-1) + sqrt(1 - r^2) e_t with standard normal e, so
-            each action alone is distributed as without, which is all that densities know of
+            (arXiv 1903.11524): x_0 = e_0 and x_t = r x_(t-1) + sqrt(1 - r^2) e_t with standard normal e. Each
+            single action has the same distribution as with r = 0, and densities ignore the correlation
             (arXiv 2312.11091).
     """
 
