@@ -34,6 +34,8 @@ _TASKS = flags.DEFINE_multi_string(
         "sac:Pendulum-v1:20_000",
         "dqn:CartPole-v1:100_000",
         "dqn:Acrobot-v1:100_000",
+        "impala:CartPole-v1:200_000",
+        "impala:Acrobot-v1:200_000",
     ],
     "ALGORITHM:ENV:STEPS; may be repeated.",
 )
@@ -41,6 +43,7 @@ _SEEDS = flags.DEFINE_integer("seeds", 5, "Runs of each task, with the seeds 0, 
 _SB3_PYTHON = flags.DEFINE_string("sb3_python", None, "Python of an environment with Stable-Baselines3.")
 _ALF = flags.DEFINE_bool("alf", True, "Trains ALF.")
 _SB3 = "Stable-Baselines3"
+_NEAREST = {"impala": "a2c"}  # Stable-Baselines3 has no IMPALA; A2C has the same loss without V-trace
 
 
 def train_alf(algorithm, env, steps, seed):
@@ -50,7 +53,8 @@ def train_alf(algorithm, env, steps, seed):
 
 def train_sb3(algorithm, env, steps, seed):
     """Trains Stable-Baselines3; returns its curve."""
-    flags_ = [f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}"]
+    nearest = _NEAREST.get(algorithm, algorithm)
+    flags_ = [f"--env={env}", f"--algorithm={nearest}", f"--steps={steps}", f"--seed={seed}"]
     command = [_SB3_PYTHON.value, str(pathlib.Path(__file__).with_name("sb3.py")), *flags_]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT)
     return json.loads(done.stdout.splitlines()[-1])["curve"]
@@ -68,7 +72,7 @@ def train_all(path, tasks, seeds, libraries):
         for task in tasks:
             algorithm, env, steps = task.split(":")
             for library, train in libraries.items():
-                if (library, task, seed) in done or (library == _SB3 and algorithm == "impala"):
+                if (library, task, seed) in done:
                     continue
                 start = time.monotonic()
                 curve = train(algorithm, env, int(steps), seed)

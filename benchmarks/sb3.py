@@ -41,6 +41,10 @@ class Returns(BaseCallback):
 
 def make_envs(name, num_envs, seed):
     """Makes environments; returns them and whether they have images."""
+    if name.startswith("MinAtar/"):
+        from minatar import gym as minatar_gym
+
+        minatar_gym.register_envs()
     if not name.startswith("ALE/"):
         return make_vec_env(name, n_envs=num_envs, seed=seed), False
     import ale_py
