@@ -18,7 +18,7 @@ from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork
 from alf.networks.heads import check_network
-from alf.ops import losses, td_losses
+from alf.ops import draws, losses, td_losses
 from alf.policies.off_policy import SacPolicy
 from alf.schedules import ScheduledFraction
 
@@ -111,13 +111,13 @@ class SacAlgorithm(Algorithm):
         """Draws the noise for sampled actions at both ends of the transitions and puts it into `info`.
 
         It is a pair of float32 [L+1, B, D], or of () for discrete actions. The noise is not drawn in
-        `train_step`, because XLA may compile that, and XLA's random numbers do not follow the seed.
+        `train_step`, because XLA may compile that, and XLA draws other numbers from the same seed.
         """
         if self._is_discrete:
             return experience._replace(info=((), ()))
         # Two draws: the sample in the target of a step must not depend on the sample in the actor's loss.
         shape = (*experience.step_type.shape, self.policy.action_spec.shape.num_elements())
-        return experience._replace(info=(tf.random.normal(shape), tf.random.normal(shape)))
+        return experience._replace(info=(draws.normal(shape), draws.normal(shape)))
 
     def train_step(self, experience: Experience, state: Nest) -> Nest:
         """Evaluates the networks at both ends of the transitions.

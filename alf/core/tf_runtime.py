@@ -5,6 +5,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import time
 
 import tensorflow as tf
 
@@ -17,6 +18,7 @@ from alf.errors import ConfigError
 # function, branch and loop body runs on a thread of its own while its caller waits.
 SPARE_THREADS = 8
 _DEFAULT_THREADS = 64  # enough for most drivers
+_refuses_timestamps = False  # whether TensorFlow raises an error in `tf.timestamp`
 
 
 def single_threaded():
@@ -182,6 +184,22 @@ def abort_exchanges(reason):
     Any thread may call this.
     """
     context.context().abort_collective_ops(tf.errors.DEADLINE_EXCEEDED, reason)
+
+
+def require_deterministic_operations():
+    """Makes TensorFlow choose kernels that round alike in each run; it refuses operations without one."""
+    tf.config.experimental.enable_op_determinism()
+    global _refuses_timestamps
+    _refuses_timestamps = True
+
+
+def timestamp():
+    """Returns the seconds since the epoch, a float64 scalar, in the graph."""
+    if not _refuses_timestamps:
+        return tf.timestamp()
+    now = tf.numpy_function(time.time, [], tf.float64)
+    now.set_shape(())
+    return now
 
 
 def global_seed():

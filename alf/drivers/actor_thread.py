@@ -5,6 +5,7 @@ import time
 
 import tensorflow as tf
 
+from alf.core.tf_runtime import timestamp
 from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
 from alf.drivers.threads import DriverThread
@@ -72,7 +73,7 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         requests = tf_queues.actor_queues[actor_index].dequeue_many(num_requests)
         # The clock must start when the requests are there, not when the wait for them begins.
         with tf.control_dependencies([requests.env_index]):
-            began = tf.timestamp()
+            began = timestamp()
         # Requests travel without the ids, which follow from the index: the loop of an unroll would carry them
         # through every step.
         time_step = requests.time_step._replace(env_id=specs.env_ids(requests.env_index))
@@ -99,7 +100,7 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         ]
         # The loop variable waits for the answers: an iteration ends when all of them are sent.
         with tf.control_dependencies(sent):
-            return i + 1, busy + tf.timestamp() - began
+            return i + 1, busy + timestamp() - began
 
     # One iteration at a time: else the actor would take requests while it still answers others.
     start = tf.constant(0), tf.constant(0.0, tf.float64)

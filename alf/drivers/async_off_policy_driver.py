@@ -20,6 +20,7 @@ from alf.core.tf_runtime import (
     on_device,
     reserve_threads,
     single_threaded,
+    timestamp,
     trace,
 )
 from alf.data_structures import Experience, count_transitions
@@ -29,7 +30,7 @@ from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_thread import EnvThread
 from alf.drivers.graph_steps import count_nested_threads
-from alf.drivers.log_thread import LogThread, make_log_record
+from alf.drivers.log_thread import LogThread, make_log_record, to_arrays
 from alf.drivers.prefetch_thread import PrefetchThread
 from alf.drivers.stage_clock import COPY, StageClock
 from alf.drivers.tf_queues import TFQueues
@@ -102,7 +103,7 @@ class AsyncOffPolicyDriver(Driver):
             # Room for a slow metric, so that it does not stop the environments; bounded, so that memory is.
             4 * self._num_sources,
         )
-        self._dequeue = GraphFunction(self._dequeue_batch)
+        self._dequeue = GraphFunction(self._dequeue_ordered if settings.is_ordered else self._dequeue_batch)
         self._take_batch: Any = functools.partial(self._dequeue, ())
         self._order = GraphFunction(self._order_unrolls)
         if num_envs:
@@ -143,7 +144,8 @@ class AsyncOffPolicyDriver(Driver):
         if self._settings.copy_period is not None:
             self._policy.assign(self.learner.policy)
         common = self._threads.coord, self._tf_queues
-        threads: list[Any] = [LogThread(*common, self._log)]
+        # In the other modes `collect` logs, so that metrics show each batch and nothing later.
+        threads: list[Any] = [] if self._settings.is_ordered else [LogThread(*common, self._log)]
         env_threads: list[Any] = []
         # The threads call the graphs in this context, so they must be traced in it.
         with single_threaded():
@@ -165,7 +167,7 @@ class AsyncOffPolicyDriver(Driver):
         """Makes a list of `ActorThread`s and a list of `EnvThread`s."""
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
         # All traces are made before a thread starts: the threads only call finished graphs.
-        first_frame = self._unroller.trace(self._unroller.first_frame)
+        first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
         unroll = self._unroller.trace(self._unroll_and_enqueue, self._specs.frame_spec(self._policy))
         settings = self._settings
         copies = settings.copy_period is not None
@@ -215,22 +217,49 @@ class AsyncOffPolicyDriver(Driver):
         """
         with self._waiting():
             batch = self._set_aside.popleft() if self._set_aside else self._take_batch()
+        if not self._settings.is_ordered:
+            return batch
+        experience, steps, records = batch
+        if self._settings.mode == "overlap":
+            self._begin_episodes()
+        self._log_all(records)
+        return experience, steps
+
+    def _log_all(self, records):
+        """Calls metrics and observers with the records of a batch, in the order of the environments."""
+        arrays = to_arrays(records)
+        for i in range(self._num_unrolls):
+            self._log(tf.nest.map_structure(lambda x, i=i: x[i], arrays))
+
+    def _drop_collected(self):
+        if self._settings.mode == "overlap":
+            with self._waiting(), single_threaded():
+                self._take_batch()
+
+    def _begin_episodes(self):
         if self._settings.mode == "overlap":
             # All environments have made their unrolls, so no actor acts while the weights change.
-            self._renew_weights()
-            self._order(())
-        return batch
+            with single_threaded():
+                self._renew_weights()
+                self._order(())
 
     def _dequeue_batch(self, _):
+        experience = self._tf_queues.learn_queue.dequeue_many(self._num_unrolls)
+        return experience, count_transitions(experience.step_type)
+
+    def _dequeue_ordered(self, _):
+        """Takes a batch with one unroll of each environment, and their records for the log."""
         # The dependency keeps the executor from waiting for unrolls before they are ordered.
         ordered = [self._order_unrolls(())] if self._settings.mode == "lockstep" else []
         with tf.control_dependencies(ordered):
-            experience = self._tf_queues.learn_queue.dequeue_many(self._num_unrolls)
-        if self._settings.is_ordered:
-            # Unrolls arrive in the order in which threads finish; sorted, a batch does not depend on it.
-            by_env = tf.argsort(experience.env_id[:, 0, 0])
-            experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
-        return experience, count_transitions(experience.step_type)
+            experience, steps = self._dequeue_batch(())
+            records = self._tf_queues.log_queue.dequeue_many(self._num_unrolls)
+        # Unrolls arrive in the order in which threads finish; sorted, a batch does not depend on it.
+        by_env = tf.argsort(experience.env_id[:, 0, 0])
+        experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
+        by_env = tf.argsort(records["env_id"][:, 0])
+        records = tf.nest.map_structure(lambda x: tf.gather(x, by_env), records)
+        return experience, steps, records
 
     def _order_unrolls(self, _):
         """Orders one unroll of each environment, so that a batch has exactly one of each; returns True."""
@@ -348,12 +377,12 @@ class AsyncOffPolicyDriver(Driver):
         # Time stamps and queues alternate, each after the one before. The first stamp comes when the unroll
         # is complete, so only the waits for the queues are measured, each by itself.
         with tf.control_dependencies(tf.nest.flatten((record, item))):
-            times = [tf.timestamp()]
+            times = [timestamp()]
         for queue, x in ((queues.log_queue, record), (queues.learn_queue, item)):
             with tf.control_dependencies([times[-1]]):
                 enqueued = queue.enqueue(x)
             with tf.control_dependencies([enqueued]):
-                times.append(tf.timestamp())
+                times.append(timestamp())
         return tf.stack([times[1] - times[0], times[2] - times[1]])
 
     def _hand_over_all(self, spec, leaves):

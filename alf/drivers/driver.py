@@ -3,11 +3,8 @@
 
 import abc
 import concurrent.futures
-import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import tensorflow as tf
 
 from alf.adapters import as_metric, as_observer
 from alf.core.annotations import Environment
@@ -63,10 +60,13 @@ class Driver(abc.ABC):
         batch_shape: tuple of ints (Q, T, B): each batch is an `Experience` of [Q, T+1, B, ...]. None without
             environments.
         clocks: `StageClocks` of its threads.
+        deterministic: bool, whether the run repeats bit for bit also if it stops and continues:
+            `Experiment.deterministic`.
         num_broadcasts: int, how often actors or collectors with a copy of the weights have got new ones.
     """
 
     batch_shape: Any = None
+    deterministic = False
 
     def __init__(
         self,
@@ -268,22 +268,39 @@ class Driver(abc.ABC):
         """Makes `collect` fail soon, even if an environment hangs. From any thread; returns at once."""
         self._threads.interrupt()
 
-    def reseed(self, entropy: int | Sequence[int]) -> None:
-        """Seeds the environments anew, each with a seed of its own; before `start`.
+    def reseed(self, seed: int, iterations: int) -> None:
+        """Seeds the environments and the policy's random numbers for what follows so many train iterations.
 
-        Environments whose `seed` raises NotImplementedError keep their seeds.
+        The environments begin new episodes. Also while the driver runs, in the modes "lockstep" and
+        "overlap": it drops what was collected since the last batch, and goes on like a driver that starts
+        after this call. Environments whose `seed` raises NotImplementedError keep their seeds.
 
         Args:
-            entropy: int or list of ints from which `alf.core.randomness.spawn_seeds` makes the seeds.
+            seed: int, the run's seed.
+            iterations: int, below 2^31; another number gives other seeds.
 
         Raises:
-            RuntimeError: if the driver has started.
+            RuntimeError: if the driver has started in another mode, or with collectors.
         """
-        if self._threads.has_started:
-            raise RuntimeError("reseed() works only before start()")
-        for env, seed in zip(self._envs, spawn_seeds(entropy, len(self._envs)), strict=True):
-            with contextlib.suppress(NotImplementedError):
-                env.seed(seed)
+        runs = self._threads.has_started
+        if runs and not self.repeats:
+            raise RuntimeError("reseed() works before start(), or in the modes 'lockstep' and 'overlap'")
+        if runs:
+            self._drop_collected()
+        self._ask("reseed", "", spawn_seeds([seed, iterations], len(self._envs)), iterations << 32)
+        if runs:
+            self._begin_episodes()
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the same seed gives the same batches, as far as the environments follow from it."""
+        return self._settings.is_ordered and self._collectors is None
+
+    def _drop_collected(self):  # noqa: B027 (most drivers collect nothing ahead)
+        """Drops what was collected since the last batch; then the environments wait for orders."""
+
+    def _begin_episodes(self):  # noqa: B027
+        """Lets environments that were seeded go on."""
 
     @property
     def num_restarts(self) -> int:
@@ -360,9 +377,9 @@ class Driver(abc.ABC):
     def _log(self, record):
         """Calls metrics and observers with a `LogRecord` of arrays.
 
-        `record` is a dict of tensors by field.
+        `record` is a dict of arrays by field.
         """
-        record = LogRecord(**{name: _to_numpy(x) for name, x in record.items()})
+        record = LogRecord(**record)
         for observer in self._observers:
             observer(record)
 
@@ -378,14 +395,6 @@ class OfflineDriver(Driver):
 
     def _collect(self, observe):
         return 0
-
-
-def _to_numpy(nest):
-    """Turns a nest of tensors into arrays."""
-    # `tf.nest` takes as long for a single tensor as a metric takes for the record.
-    if hasattr(nest, "numpy"):
-        return nest.numpy()
-    return tf.nest.map_structure(lambda x: x.numpy(), nest)
 
 
 def _describe_rows(specs, num_envs):

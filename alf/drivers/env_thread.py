@@ -14,7 +14,7 @@ class EnvThread(DriverThread):
         coord, queues: as in `DriverThread`.
         env_index: int.
         unroller: `EnvUnroller`.
-        first_frame: traced function (env_index) -> `Frame`.
+        first_frame: traced function `EnvUnroller.first_frame`.
         unroll: traced function (env_index, frame) that makes an unroll and puts it into the queues. It
             returns the first `Frame` of the next unroll, and float64 seconds [2] for which the log queue and
             the learn queue were full.
@@ -43,12 +43,13 @@ class EnvThread(DriverThread):
 
     def work(self):
         self.answer()
-        if self._frame is None:
+        if self._unroller.begins[self._env_index]:
             # A wait that ends early when the driver stops.
             # The reset is a piece of work by itself: `run` looks for a stop again before the first unroll.
             if not self._coord.wait_for_stop(self._start_delay):
+                self._start_delay = 0.0
                 self._clock.lap(REST)
-                self._frame = self._unroller.run(self._first_frame, self._env_index)
+                self._frame = self._unroller.begin(self._first_frame, self._env_index)
             return
         if self._orders is not None:
             # `times=0`: the wait belongs to the hand-over of the unroll before, which is counted already.

@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from alf.adapters.graph_environment import GraphEnvironment
-from alf.core.tf_runtime import trace
+from alf.core.tf_runtime import timestamp, trace
 from alf.data_structures import TimeStep
 from alf.drivers.stage_clock import STEP
 
@@ -74,7 +74,7 @@ class GraphSteps:
         # The executor runs operations in any order that their dependencies allow: first the stamp after the
         # action is there, then the step, then the second stamp.
         with tf.control_dependencies(inputs):
-            started = tf.timestamp()
+            started = timestamp()
         with tf.control_dependencies([started]):
             begin = spent.assign_add([0.0, 0.0, 1.0], read_value=False)
         graph = tf.compat.v1.get_default_graph()
@@ -84,7 +84,7 @@ class GraphSteps:
         # Also what the time step does not depend on, such as an assertion: it fails within the step.
         effects = [op for op in graph.get_operations()[first:] if op.op_def.is_stateful]
         with tf.control_dependencies([*effects, *tf.nest.flatten(step)]):
-            spent.assign_add(tf.stack([tf.timestamp() - started, 1.0, -1.0]))
+            spent.assign_add(tf.stack([timestamp() - started, 1.0, -1.0]))
         return TimeStep(*step, prev_action=(), env_id=()), ()
 
     def is_in_step(self, env_index):

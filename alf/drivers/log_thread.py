@@ -17,7 +17,7 @@ class LogThread(DriverThread):
 
     Args:
         coord, queues: as in `DriverThread`.
-        log: callable (`LogRecord` as a dict of tensors by field).
+        log: callable (`LogRecord` as a dict of arrays by field).
     """
 
     def __init__(self, coord, queues, log):
@@ -28,7 +28,16 @@ class LogThread(DriverThread):
         # Called eagerly, because observers are Python. If they are slow, the log queue fills, and the
         # environments wait for them (the stage LOG of their clocks): records are never dropped while the
         # driver runs.
-        self._log(self._queues.log_queue.dequeue())
+        self._log(to_arrays(self._queues.log_queue.dequeue()))
+
+
+def to_arrays(record):
+    """Turns a dict of nests of tensors into arrays."""
+    # `tf.nest` takes as long for a single tensor as a metric takes for the record.
+    return {
+        name: x.numpy() if hasattr(x, "numpy") else tf.nest.map_structure(lambda x: x.numpy(), x)
+        for name, x in record.items()
+    }
 
 
 def find_log_fields(observers, policy):

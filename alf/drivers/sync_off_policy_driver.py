@@ -16,7 +16,7 @@ from alf.drivers.actor_thread import act
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.graph_steps import count_nested_threads
-from alf.drivers.log_thread import make_log_record
+from alf.drivers.log_thread import make_log_record, to_arrays
 from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
 from alf.drivers.threads import DriverThread
 from alf.drivers.unroller import EnvUnroller
@@ -89,7 +89,7 @@ class SyncOffPolicyDriver(Driver):
         # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
         # there.
         with single_threaded():
-            first_frame = self._unroller.trace(self._unroller.first_frame)
+            first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
             # No copy of the weights, unlike the asynchronous driver: between an order and its outcome the
             # caller, who trains, waits.
             unroll = self._unroller.trace(self._unroll_and_log, self._specs.frame_spec(self.learner.policy))
@@ -115,9 +115,16 @@ class SyncOffPolicyDriver(Driver):
         # Metrics and observers run in the thread of the caller, in the order of the environments.
         with single_threaded():
             for _, record in unrolls:
-                self._log(record)
+                self._log(to_arrays(record))
         experience = tf.nest.map_structure(lambda *x: tf.stack(x), *(unroll for unroll, _ in unrolls))
         return experience, count_transitions(experience.step_type)
+
+    @property
+    def repeats(self) -> bool:
+        return True
+
+    def _begin_episodes(self):
+        self._take()
 
     def _collect(self, observe):
         self._threads.check_runs()
@@ -156,8 +163,8 @@ class Handover:
     Attributes:
         orders: `queue.SimpleQueue`; for each True the thread makes an unroll of each environment, for each
             False it answers what it was asked.
-        outcomes: `queue.SimpleQueue`: first None, when all environments are reset; then lists of pairs of
-            `Experience` and `LogRecord`, one for each environment.
+        outcomes: `queue.SimpleQueue`: None, when all environments are reset; lists of pairs of `Experience`
+            and `LogRecord`, one for each environment.
     """
 
     def __init__(self):
@@ -183,7 +190,7 @@ class UnrollThread(DriverThread):
         coord, queues: as in `DriverThread`; `queues` is a `Handover`.
         num_envs: int.
         unroller: `EnvUnroller`.
-        first_frame: traced function (env_index) -> `Frame`.
+        first_frame: traced function `EnvUnroller.first_frame`.
         unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and the pair of
             `Experience` and `LogRecord`.
         clock: `StageClock` of this thread.
@@ -206,9 +213,9 @@ class UnrollThread(DriverThread):
     def work(self):
         # One environment after another, in one thread, so that runs with the same seed make the same data.
         indices = range(self._num_envs)
-        if self._frames is None:
+        if any(self._unroller.begins):
             self._clock.lap(REST)
-            self._frames = [self._unroller.run(self._first_frame, index) for index in indices]
+            self._frames = [self._unroller.begin(self._first_frame, index) for index in indices]
             self._queues.outcomes.put(None)
         elif self._queues.orders.get():
             self._clock.lap(HAND_OVER)

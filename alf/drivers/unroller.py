@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvUnroller: steps environments and makes unrolls of their steps, in the graph of a driver's thread."""
 
+import contextlib
 import functools
 import weakref
 
@@ -47,6 +48,7 @@ class EnvUnroller:
     Attributes:
         calls: list with an entry for each environment: None, or, while `reset`, `step` or `ask` runs, the
             pair of "reset", "step" or "call" and the start in seconds of `time.monotonic`.
+        begins: list of bools, whether each environment begins new episodes before its next unroll.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class EnvUnroller:
         self._sticky = sticky
         self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
+        self.begins, self._first_count = [True] * len(envs), 0
         self._graph_steps = GraphSteps(envs)
         self._packer = StepPacker(envs, specs)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
@@ -121,9 +124,10 @@ class EnvUnroller:
         raise cause
 
     def ask(self, env_index, method, *args):
-        """Calls a method of an environment, "call" or "set_attr" of `BatchedEnvironment`; returns its result.
+        """Calls a method of an environment; returns its result.
 
-        In the thread that steps the environment, between two unrolls.
+        In the thread that steps the environment, between two unrolls. `method` is "call" or "set_attr" of
+        `BatchedEnvironment`, or "reseed" with the seeds of all environments and the first count of draws.
         """
         env, clock = self._envs[env_index], self._clocks[env_index]
         # The entry before the look at `_closed`, as in `_call_python`.
@@ -131,6 +135,8 @@ class EnvUnroller:
         try:
             if self._closed:
                 raise InterruptedDriverError("the driver was interrupted")
+            if method == "reseed":
+                return self._reseed(env_index, *args)
             return {"call": call_env, "set_attr": set_env_attr}[method](env, *args)
         except BaseException as error:
             error = contain(error, name_env(env_index, env))
@@ -139,6 +145,17 @@ class EnvUnroller:
             self.calls[env_index] = None
             clock.lap(REST)
 
+    def begin(self, first_frame, env_index):
+        """Resets an environment with the traced method `first_frame`; returns its `Frame`."""
+        self.begins[env_index] = False
+        return self.run(first_frame, env_index, tf.constant(self._first_count, tf.int64))
+
+    def _reseed(self, env_index, seeds, first_count):
+        """Seeds an environment, which begins new episodes before its next unroll."""
+        with contextlib.suppress(NotImplementedError):
+            self._envs[env_index].seed(seeds[env_index])
+        self.begins[env_index], self._first_count = True, first_count
+
     def close(self):
         """Refuses all further calls of environments; from any thread. Calls that have begun go on.
 
@@ -146,14 +163,14 @@ class EnvUnroller:
         """
         self._closed = True
 
-    def first_frame(self, env_index):
-        """Resets an environment; returns a `Frame`."""
+    def first_frame(self, env_index, count):
+        """Resets an environment; returns a `Frame`. `count`, int64 scalar: its number of the first draw."""
         time_step, env_info = self._call_env(
             EnvUnroller._reset, env_index, in_graph=lambda env: env.reset_in_graph()
         )
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
         state = zeros_from_spec(self._state_spec, self._specs.batch_size)
-        return Frame(time_step, state, env_info, count=tf.constant(0, tf.int64))
+        return Frame(time_step, state, env_info, count)
 
     def next_frame(self, env_index, policy_step, count, is_held=None):
         """Steps an environment with the action of its answer number `count`; returns a `Frame`.

@@ -3,6 +3,8 @@
 
 import tensorflow as tf
 
+from alf.ops import draws
+
 
 def merge_unrolls(experience):
     """Makes one time-major batch of Q unrolls: [Q, T+1, B, ...] -> [T+1, Q*B, ...], state [Q*B, ...]."""
@@ -96,7 +98,7 @@ def select_part(i, order, size):
     part = i % -(-count // size)
     # Shuffled once in a pass, and carried through its parts: all of them must be cut from one order. Else a
     # pass would take some elements twice and leave others out.
-    order = tf.cond(part == 0, lambda: tf.random.shuffle(order), lambda: order)
+    order = tf.cond(part == 0, lambda: draws.shuffle(order), lambda: order)
     places = part * size + tf.range(size)
     return tf.gather(order, places % count), places < count, order
 

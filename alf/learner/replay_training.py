@@ -14,7 +14,7 @@ from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, PolicyState, count_transitions
 from alf.errors import ConfigError
 from alf.learner.minibatches import repeat_update, select_part
-from alf.learner.update import Update
+from alf.learner.update import Update, own_draws
 from alf.policies.policy import Policy
 from alf.replay import SequenceReplayer
 
@@ -65,7 +65,7 @@ class ReplayTraining:
             raise ConfigError(f"ReplayTraining.replayer is {replayer!r}: it must be a SequenceReplayer")
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
         self.replayer = replayer
-        self._train_on = GraphFunction(self._make_updates, reduce_retracing=True)
+        self._train_on = GraphFunction(own_draws(self._make_updates), reduce_retracing=True)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)

@@ -12,7 +12,7 @@ from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, count_transitions
 from alf.errors import ConfigError
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
-from alf.learner.update import Update
+from alf.learner.update import Update, own_draws
 from alf.policies.policy import Policy
 from alf.replay import OneTimeReplayer, UnrollReplayer
 
@@ -63,7 +63,7 @@ class UnrollTraining:
         self._num_minibatches = num_minibatches
         self._mini_batch_size = mini_batch_size
         self._recurrence = recurrence
-        self._train_on = GraphFunction(self._make_updates)
+        self._train_on = GraphFunction(own_draws(self._make_updates))
 
     def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """Raises ConfigError if the settings do not fit the policy, or the batches.

@@ -2,6 +2,7 @@
 """Update: one change of the weights, from a batch of experience to the step of the optimizer."""
 
 import collections
+import functools
 
 import tensorflow as tf
 
@@ -10,6 +11,7 @@ from alf.data_structures import FIRST, LossInfo
 from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
+from alf.ops import draws
 from alf.policies.action_distributions import ActionInfo
 
 NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then "reward", "observation" or nothing
@@ -189,6 +191,18 @@ class Update:
             if self._keeps_gradients:
                 for name, gradient in _name_variables(self._groups, gradients).items():
                     self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
+
+
+def own_draws(make_updates):
+    """Wraps a function (inputs, `Update`, ...): its draws follow from the seed and the updates so far."""
+
+    @functools.wraps(make_updates)
+    def call(inputs, update, *static):
+        # The variable, which each draw reads: a loop of updates is traced once.
+        with draws.owned_by([(draws.LEARNER, update.progress.updates)]):
+            return make_updates(inputs, update, *static)
+
+    return call
 
 
 def describe_rollout(policy, experience):

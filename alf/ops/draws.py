@@ -1,11 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Random numbers for policies, in graphs.
+"""Random numbers for policies and learners, in graphs.
 
-Actors answer environments in an order that differs from run to run. So that an environment gets the same
-numbers in each run, an actor names the owners of the rows that it answers (`owned_by`), and the numbers of an
-owner follow from the seed of `tf.random.set_seed`, the owner and its count, by a counter-based generator
-(Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), whatever else is in the batch. Without
-owners, as in evaluations, numbers come from TensorFlow's own generators.
+Actors answer environments in an order that differs from run to run, and a run may stop and continue. So that
+each draw is the same in each run, draws have owners (`owned_by`): an environment, or the learner. The numbers
+of an owner follow from the run's seed, the owner and a count, by a counter-based generator (Salmon et al.
+2011, "Parallel random numbers: as easy as 1, 2, 3"), whatever else is in the batch. Without owners, as in
+evaluations, numbers come from TensorFlow's own generators.
 """
 
 import contextlib
@@ -15,6 +15,21 @@ import numpy as np
 import tensorflow as tf
 
 from alf.core.tf_runtime import global_seed
+
+LEARNER = -1  # the owner of the learner's draws; environments are owners from 0
+
+_seed = None  # the seed in place of that of `tf.random.set_seed`, or None
+
+
+def set_seed(seed):
+    """Sets the seed of graphs that are traced later: int, or None for the seed of `tf.random.set_seed`."""
+    global _seed
+    _seed = seed
+
+
+def get_seed():
+    """Returns the seed of graphs that are traced now, an int, or None: each draws one."""
+    return global_seed() if _seed is None else _seed
 
 
 class _Context(threading.local):
@@ -29,11 +44,11 @@ def owned_by(owners):
     """Makes the draws of the graph that is traced in this context belong to K owners.
 
     Args:
-        owners: list of K pairs of integer scalar tensors: the number of the owner, and how often it has drawn
-            before. The first axis of each draw has K equal parts, one for each owner, in this order.
+        owners: list of K pairs of integer scalars: the number of the owner, and how often it has drawn
+            before, a tensor, or a variable that each draw reads. The first axis of each draw has K equal
+            parts, one for each owner, in this order.
     """
-    owners = [(tf.cast(owner, tf.int64), tf.cast(count, tf.int64)) for owner, count in owners]
-    before, _context.current = _context.current, (owners, np.random.default_rng(global_seed()))
+    before, _context.current = _context.current, (owners, np.random.default_rng(get_seed()))
     try:
         yield
     finally:
@@ -69,6 +84,21 @@ def categorical(logits, dtype):
     return _draw(draw, _split(logits))[:, 0]
 
 
+def integers(shape, low, high):
+    """Draws integers that are uniform in [low, high), int64. `low`, `high`: int64 scalars."""
+    if _context.current is None:
+        return tf.random.uniform(shape, low, high, tf.int64)
+    draw = lambda part, seed: tf.random.stateless_uniform(part, seed, low, high, tf.int64)  # noqa: E731
+    return _draw(draw, _split_shape(shape))
+
+
+def shuffle(x):
+    """Returns the rows of `x`, of one owner, in an order drawn at random."""
+    if _context.current is None:
+        return tf.random.shuffle(x)
+    return _draw(tf.random.experimental.stateless_shuffle, [x])
+
+
 def _split(x):
     owners, _ = _context.current
     return tf.split(x, len(owners)) if len(owners) > 1 else [x]
@@ -84,9 +114,9 @@ def _draw(draw, parts):
     """Calls `draw` with each owner's part and seed; concatenates the results."""
     owners, rng = _context.current
     # Far from the numbers of other draws, so that no other draw has a seed (number + owner, count).
-    number = int(rng.integers(2**62))
+    number = int(rng.integers(1, 2**62))
     drawn = [
-        draw(part, tf.stack([number + owner, count]))
+        draw(part, tf.stack([number + tf.cast(owner, tf.int64), tf.cast(count, tf.int64)]))
         for part, (owner, count) in zip(parts, owners, strict=True)
     ]
     return tf.concat(drawn, axis=0) if len(drawn) > 1 else drawn[0]

@@ -11,6 +11,7 @@ from alf.core.annotations import Array
 from alf.core.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
+from alf.ops import draws
 from alf.replay import buffer_file
 from alf.replay.replayer import SequenceReplayer, Sequences
 from alf.replay.storage import (
@@ -282,7 +283,7 @@ class UniformReplayer(BufferReplayer):
         # One number for (environment, start, column): environments with more sequences are drawn more often.
         # In int64, because TensorFlow takes random bits modulo the range, which is uneven unless the range is
         # far smaller than the type's.
-        drawn = tf.random.uniform((batch_size,), 0, total, tf.int64)
+        drawn = draws.integers((batch_size,), 0, total)
         nth, column = drawn // self.batch_size, drawn % self.batch_size
         # An environment without sequences ends where the one before ends: "right" passes it over.
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)

@@ -7,6 +7,7 @@ from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, Po
 from alf.config.settings import configurable
 from alf.core.annotations import Array
 from alf.data_structures import Experience
+from alf.ops import draws
 from alf.replay.buffer_replayer import BufferReplayer
 from alf.replay.replayer import Sequences
 from alf.replay.storage import read_at
@@ -83,7 +84,7 @@ class PrioritizedReplayer(BufferReplayer):
         with tf.control_dependencies([self._assert_any(total, length)]):
             # In float64, as the tree is: a float32 is one of 2^23 numbers, so in a large buffer some
             # sequences would never be hit, and the sums would lose small priorities beside large ones.
-            targets = tf.random.uniform((batch_size,), dtype=tf.float64) * total
+            targets = draws.uniform((batch_size,), tf.float64) * total
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
         beta = tf.cast(self._beta(progress), tf.float64)

@@ -154,10 +154,16 @@ def keep(path, folder):
     for part in sorted(parts, key=lambda part: part.endswith(COMPLETE)):  # False before True
         _link(os.path.join(source, part), os.path.join(folder, part))
     os.remove(kept + PARTIAL)
-    for number in list_numbers(folder, ending=None):
-        if path_of(folder, number) != kept:
-            remove(path_of(folder, number))
+    remove_others(kept)
     return kept
+
+
+def remove_others(path):
+    """Removes all other checkpoints in the folder of a checkpoint."""
+    folder = os.path.dirname(path)
+    for number in list_numbers(folder, ending=None):
+        if path_of(folder, number) != path:
+            remove(path_of(folder, number))
 
 
 def _make(folder):

@@ -2,7 +2,8 @@
 """Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` describes the files.
 
 All checkpoints share one file of the replay buffer, `replay_buffer.npz`, in the format of
-`alf.replay.buffer_archive`. With several policies each has a file of its own, `replay_buffer_NAME.npz`.
+`alf.replay.buffer_archive`. With several policies each has a file of its own, `replay_buffer_NAME.npz`. In a
+run with `Experiment.deterministic` each checkpoint has its own, `ckpt-N.replay_buffer.npz`.
 """
 
 import concurrent.futures
@@ -64,7 +65,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         """
         # The weights first: a slow or failing write of the buffer must not keep them back.
         self._save_learner()
-        if self._replayers:
+        if self._replayers and not self._driver.deterministic:
             self._save_replay_buffers(is_last)
         return self._newest
 
@@ -74,13 +75,15 @@ class Checkpointer(tf.train.experimental.PythonState):
         return self._newest == self._prefix(self.iterations)
 
     def save_for_evaluation(self):
-        """Saves without the replay buffer; returns the path of a copy, which exists until the next call."""
-        self._save_learner()
-        try:
-            # The original may go meanwhile, when newer checkpoints follow: `max_to_keep`.
-            return files.keep(self._newest, os.path.join(self._path, "evaluated"))
-        except OSError as error:
-            raise SaveError(f"the checkpoint could not be copied for an evaluation: {error}") from error
+        """Saves in the folder `evaluated`, without the replay buffer; returns the path.
+
+        It replaces the checkpoint there. No run continues from it.
+        """
+        path = files.path_of(os.path.join(self._path, "evaluated"), self.iterations)
+        with _save_errors():
+            self._write(path)
+            files.remove_others(path)
+        return path
 
     def keep_best(self, evaluation):
         """Keeps the checkpoint of an `Evaluation` in the directory `best`, if its mean return is the highest.
@@ -139,7 +142,8 @@ class Checkpointer(tf.train.experimental.PythonState):
         # The learner has the state of these files now: a save before the next iteration writes nothing.
         self._newest = path
         for replay_path, replayer in self._replayers.items():
-            _load_replay_buffer(replayer, replay_path)
+            own = _own_replay_path(path, replay_path)
+            _load_replay_buffer(replayer, own if os.path.exists(own) else replay_path)
         return path
 
     def restore_callbacks(self):
@@ -215,12 +219,28 @@ class Checkpointer(tf.train.experimental.PythonState):
         # An interval, an evaluation and the end of a run may come in the same iteration: one write is enough.
         if self.is_saved and os.path.exists(self._newest + files.COMPLETE):  # somebody may have removed it
             return
-        try:
-            self._write_checkpoint()
-        except (OSError, tf.errors.OpError) as error:
-            raise SaveError(f"no checkpoint was saved: {files.tell(error)}") from error
+        path = self._prefix(self.iterations)
+        with _save_errors():
+            self._write(path, self._replayers if self._driver.deterministic else {})
+            self._newest = path
+            self._tidy()
 
-    def _write_checkpoint(self):
+    def _tidy(self):
+        """Removes old checkpoints, when a new one is complete."""
+        # Files that are neither complete nor cut off are not this run's: somebody copied them.
+        numbers = files.list_numbers(self._path)
+        kept = numbers[-self._max_to_keep :]
+        known = {*numbers, *files.list_numbers(self._path, files.DIVERGED)}
+        for number in [*(n for n in known if n < kept[0]), *files.list_cut_off(self._path)]:
+            files.remove(self._prefix(number))
+        # ALF does not read this file; `tf.train.latest_checkpoint` does.
+        paths = [self._prefix(number) for number in kept]
+        state = tf.compat.v1.train.generate_checkpoint_state_proto(self._path, self._newest, paths)
+        with replace_file(os.path.join(self._path, "checkpoint")) as file:
+            file.write(str(state).encode())
+
+    def _write(self, path, replayers=()):
+        """Writes the files of a checkpoint; with them those of `replayers`, of the form of `_replayers`."""
         learner = self._driver.learner
         # Before `begin`, which removes the files that this checkpoint number may have.
         for variable in learner.variables:
@@ -229,29 +249,17 @@ class Checkpointer(tf.train.experimental.PythonState):
                     f"{variable.name} is not finite, so no checkpoint was written: lower the "
                     "optimizer's learning_rate or set max_grad_norm"
                 )
-        path = self._prefix(self.iterations)
         try:
             # A damaged or older one may have this number, or a kill may have left parts of it.
             files.begin(path)
-            # In this order: ".complete" says that TensorFlow's files are whole.
+            # In this order: ".complete" says that the other files are whole.
             self._checkpoint.write(path)
+            for replay_path in replayers:
+                replayers[replay_path].save(_own_replay_path(path, replay_path), self._compresses)
             files.mark_complete(path, updates=int(learner.progress.updates))
         except BaseException:
             files.remove(path)
             raise
-        self._newest = path
-        # Old checkpoints go only now, when the new one is complete. Files that are neither complete nor cut
-        # off are not this run's: somebody copied them.
-        numbers = files.list_numbers(self._path)
-        kept = numbers[-self._max_to_keep :]
-        known = {*numbers, *files.list_numbers(self._path, files.DIVERGED)}
-        for number in [*(n for n in known if n < kept[0]), *files.list_cut_off(self._path)]:
-            files.remove(self._prefix(number))
-        # ALF does not read this file; `tf.train.latest_checkpoint` does.
-        paths = [self._prefix(number) for number in kept]
-        state = tf.compat.v1.train.generate_checkpoint_state_proto(self._path, path, paths)
-        with replace_file(os.path.join(self._path, "checkpoint")) as file:
-            file.write(str(state).encode())
 
     def _save_replay_buffers(self, is_last):
         # Skipped while the write before goes on: with a slow disk writes would queue up, and the run would
@@ -269,6 +277,20 @@ class Checkpointer(tf.train.experimental.PythonState):
             # In the thread of `_background`, while the training thread adds steps: `buffer_file.save` allows
             # it.
             replayer.save(path, self._compresses)
+
+
+@contextlib.contextmanager
+def _save_errors():
+    """Raises errors of files as SaveError."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        raise SaveError(f"no checkpoint was saved: {files.tell(error)}") from error
+
+
+def _own_replay_path(path, replay_path):
+    """Returns the path of the replay buffer's file that belongs to one checkpoint."""
+    return f"{path}.{os.path.basename(replay_path)}"
 
 
 def _name_callbacks(callbacks):

@@ -16,7 +16,13 @@ from alf.config.registry import find_argument
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.core.randomness import spawn_seeds
-from alf.core.tf_runtime import SPARE_THREADS, check_device, on_device, set_intra_op_threads
+from alf.core.tf_runtime import (
+    SPARE_THREADS,
+    check_device,
+    on_device,
+    require_deterministic_operations,
+    set_intra_op_threads,
+)
 from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
@@ -84,6 +90,10 @@ class Experiment:
             `data_transformers`, `policy`, `algorithm`, `exp_replayer` and `learner` may each
             be a dict from the name of a policy to the value for that policy.
         seed: int, the seed of the run, from which every environment gets a seed of its own. None draws one.
+        deterministic: whether the run repeats bit for bit, also if it stops and continues. TensorFlow's
+            operations are deterministic then, environments begin new episodes at each checkpoint, and a
+            setting that cannot repeat raises ConfigError. docs/reproducibility.md has what it needs and
+            costs.
         intra_op_threads: threads that compute one TensorFlow operation. Learner and actors share them: they
             are one pool of the process. With 1, each of them works on one core. None: one for each core.
         learner_device: text such as "GPU:0", the TensorFlow device that makes the updates and has the
@@ -113,6 +123,7 @@ class Experiment:
         collectors: Callable[..., Any] = RayCollectors,
         policies: Policies | None = None,
         seed: Seed = None,
+        deterministic: bool = False,
         intra_op_threads: Annotated[int | None, AtLeast(1), AtMost(_MAX_THREADS), Role.EXECUTION] = None,
         learner_device: Annotated[str | None, Role.EXECUTION] = None,
         strategy: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
@@ -153,7 +164,10 @@ class Experiment:
         self._num_collectors = num_collectors
         self._collectors = collectors
         self._policies = policies
+        if deterministic and seed is None:
+            raise ConfigError("Experiment.deterministic is True: set Experiment.seed")
         self._seed = seed
+        self._deterministic = deterministic
         self._intra_op_threads = intra_op_threads
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
         self._strategy = strategy
@@ -164,6 +178,8 @@ class Experiment:
         Returns the driver. It owns the environments and leads to the other parts, for example by
         `driver.learner.policy`. If anything raises, the environments are closed.
         """
+        if self._deterministic:
+            require_deterministic_operations()
         # First of all: TensorFlow's numbers of threads cannot change once it has started.
         if self._intra_op_threads is not None:
             set_intra_op_threads(self._intra_op_threads)
@@ -191,7 +207,9 @@ class Experiment:
             learner = self._make_learner(specs, num_envs, strategy)
             if specs is not None:
                 driver = self._driver(envs, learner, unroll_length=self._unroll_length, **settings)
-                return check_type("what Experiment.driver makes", driver, Driver)
+                check_type("what Experiment.driver makes", driver, Driver)
+                driver.deterministic = self._deterministic
+                return driver
             return OfflineDriver(learner)
         except BaseException:
             close_all(envs)

@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from alf.core.randomness import spawn_seeds
-from alf.core.tf_runtime import global_seed
+from alf.ops import draws
 
 
 def spawn_seed(seed, *numbers):
@@ -30,19 +30,22 @@ def seed_everything(seed, num_envs):
         # Keras draws the seeds of initial weights from a generator of its own, which only this call seeds.
         tf.keras.utils.set_random_seed(seed % 2**32)
         # Once more, because the call before gave TensorFlow only 32 bits, which is all that NumPy takes.
-        # `seed_continued_run` reads the seed back.
+        # `draws.get_seed` reads the seed back.
         tf.random.set_seed(seed)
+    draws.set_seed(None)  # of a run before in this process, which was continued
     return spawn_seeds(seed, num_envs)
 
 
 def seed_continued_run(driver, iterations):
     """Seeds a run that continues after `iterations` train iterations, unless its seed is None.
 
-    With the seeds of its beginning the environments would repeat their first episodes, and the policy its
-    first actions, each time that the run is continued.
+    With the seeds of its beginning the environments would repeat their first episodes each time that the run
+    is continued.
     """
-    seed = global_seed()
+    seed = draws.get_seed()
     if seed is not None:
-        # The driver has the environments. `seed_everything` then seeds only the generators of this process.
-        driver.reseed([seed, iterations])
+        driver.reseed(seed, iterations)
+        # For users who draw from the generators of this process; the driver has the environments.
         seed_everything(spawn_seed(seed, iterations), 0)
+        # Counts of draws go on where they were, so that ALF's draws follow from the run's own seed.
+        draws.set_seed(seed)

@@ -20,6 +20,8 @@ class Checkpoints(Callback):
 
     Args:
         interval: seconds between two checkpoints.
+        interval_steps: environment steps learned from between two checkpoints, in place of `interval`. A run
+            with `Experiment.deterministic` needs it.
         max_to_keep: checkpoints kept.
         replay_buffer: True, False or "compressed": whether a checkpoint holds the replay buffer, in a
             separate file that is written while training goes on. "compressed" makes the file smaller, 13 to
@@ -27,6 +29,7 @@ class Checkpoints(Callback):
             are not compressed.
 
     Attributes:
+        interval_steps: the argument.
         checkpointer: `Checkpointer`; None before `open`.
     """
 
@@ -35,28 +38,34 @@ class Checkpoints(Callback):
         interval: NonNegativeFloat = 300.0,
         max_to_keep: PositiveInt = 3,
         replay_buffer: Annotated[bool | Literal["compressed"], Role.EXECUTION] = False,
+        interval_steps: Annotated[PositiveInt | None, Role.EXECUTION] = None,
     ) -> None:
         self._interval, self._max_to_keep = interval, max_to_keep
-        self._replay_buffer = replay_buffer
+        self.replay_buffer, self.interval_steps = replay_buffer, interval_steps
         self.checkpointer: Any = None
         self._saved_at: Any = None  # time of the training loop
-        self._is_due = False
+        self._is_due, self._env_steps = False, 0
 
     def open(self, folder: str, driver: Any) -> str | None:
         """Restores the newest checkpoint in a folder; returns its path, or None without checkpoints."""
-        self.checkpointer = Checkpointer(folder, driver, self._replay_buffer, self._max_to_keep)
+        self.checkpointer = Checkpointer(folder, driver, self.replay_buffer, self._max_to_keep)
         return self.checkpointer.restore()
 
     def on_begin(self, trainer: Any) -> None:
         self._saved_at = trainer.now
 
     def on_iter_begin(self, trainer: Any) -> None:
+        self._env_steps = trainer.position.num_env_steps
         # Before the iteration, because the first one takes long: it compiles.
         self._is_due = trainer.now - self._saved_at >= self._interval
         if self._is_due:
             self._saved_at = trainer.now
 
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
+        size = self.interval_steps
+        if size is not None:
+            # Of all runs in the directory: a run that continues saves where it would have saved without.
+            self._is_due = trainer.position.num_env_steps // size > self._env_steps // size
         if not self._is_due:
             return
         with trainer.driver.clocks.learner.stage("checkpoints"):
@@ -67,6 +76,10 @@ class Checkpoints(Callback):
                 logging.error("%s", error)
 
     def on_end(self, trainer: Any, reason: str) -> None:
+        if trainer.driver.deterministic and not trainer.finished:
+            # A run without this stop begins no episodes here.
+            logging.info("the run continues from its last checkpoint, and repeats the steps since then")
+            return
         with trainer.driver.clocks.learner.stage("checkpoints"):
             # A SaveError ends this run with an error: there is no later save that may succeed.
             trainer.save(is_last=True)
@@ -83,6 +96,7 @@ class Checkpoints(Callback):
             # with other settings. Several learner processes end at different iterations.
             learner = trainer.learner
             is_worth = int(learner.progress.updates) > 0 and learner.peers.count == 1
+            is_worth &= not trainer.driver.deterministic  # as in `on_end`
             if is_worth and not isinstance(error, DivergedError):
                 try:
                     trainer.save(is_last=True)

@@ -19,12 +19,14 @@ from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, TRAIN
 from alf.errors import DivergedError, InterruptedDriverError, make_part
 from alf.evaluation.evaluator import Evaluator
+from alf.ops import draws
 from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
 from alf.runs.seeds import seed_continued_run
 from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase
+from alf.training.determinism import Determinism
 from alf.training.evaluations import Evaluations, make_evaluations
 from alf.training.progress import NO_UPDATE, Progress, count_policy_steps
 from alf.training.stop_criteria import Position, StopCriteria
@@ -115,7 +117,8 @@ class Trainer:
             self.summaries = make_part("Trainer.summaries", summaries, Summaries)
             self.checkpoints = make_part("Trainer.checkpoints", checkpoints, Checkpoints)
             evaluations = make_evaluations(evaluator, self._stop_criteria)
-            self._own = [self.progress, *evaluations, self.summaries, self.checkpoints]
+            determinism = [Determinism(self._stop_criteria)] if driver.deterministic else []
+            self._own = [self.progress, *determinism, *evaluations, self.summaries, self.checkpoints]
             self.call_back("on_check")
             check_dead_bindings()
             # All checks that need no directory are above. From here on the run has its directory.
@@ -201,7 +204,14 @@ class Trainer:
         call_back([*self._own[:1], *self._users, *self._own[1:]], name, self, *args)
 
     def save(self, is_last: bool = False) -> str:
-        """Writes a checkpoint and returns its path. Only the training thread may call it."""
+        """Writes a checkpoint and returns its path. Only the training thread may call it.
+
+        In a run with `Experiment.deterministic` the environments begin new episodes, as they do in a run that
+        continues from this checkpoint.
+        """
+        if self.driver.deterministic and not is_last:
+            # Before the save: what the driver drops here does not count.
+            self.driver.reseed(draws.get_seed(), self._checkpointer.iterations)
         path = self._checkpointer.save(is_last)
         self.call_back("on_checkpoint", path)
         return path
