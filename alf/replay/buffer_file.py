@@ -57,6 +57,7 @@ def save(path, replayer, priorities=None, compress=False):
     # The archive ends first, with its list of members, and only then the file gets its name.
     with replace_file(path) as whole, zipfile.ZipFile(whole, "w", compresslevel=1) as archive:
         write_array(archive, "header", np.array(json.dumps(header)))
+        write_array(archive, "position", last)
         for table in tables:
             rows, *_ = table.list_entries(table.count(first, last), last)
             for name, x in table.variables.items():
@@ -207,6 +208,9 @@ def _find_place(archive, header, replayer, first_column=0):
     # step from before: a `Sequences` from before the load must not name a new one.
     num_unrolls = -(-(replayer.max_steps + 1) // replayer.unroll_length)
     last = replayer.steps.numpy()[envs[:, 0]] + num_unrolls * replayer.unroll_length
+    # A new replayer takes the file's positions, so that a run that continues draws the same sequences.
+    if not replayer.steps.numpy().any() and "position.npy" in archive.namelist():
+        last = read_array(archive, "position")
     first = last - np.clip(end - begin - 1, 0, replayer.max_steps)
     return _Place(envs, first, last, _make_tables(replayer, batch_size, first_column))
 

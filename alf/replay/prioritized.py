@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PrioritizedReplayer, which draws sequences with large errors more often, and its SumTree."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -107,6 +109,12 @@ class PrioritizedReplayer(BufferReplayer):
         # If none of them is held any more, the maximum of no values is minus infinity, which changes nothing.
         self._largest.assign(tf.maximum(self._largest, tf.reduce_max(values)))
         self._tree.update(rows, values)
+
+    def get_state(self) -> Any:
+        return {"largest": float(self._largest)}
+
+    def set_state(self, state: Any) -> None:
+        self._largest.assign(state.get("largest", self._largest))
 
     def load(self, path: str) -> None:
         try:
