@@ -200,6 +200,7 @@ setup(
                 "benchmark",
                 "plot",
                 "check_env",
+                "replicate",
             )
         ]
     },

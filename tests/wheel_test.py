@@ -228,7 +228,18 @@ def test_no_command_finds_the_sources(bin_dir, tmp_path):
     path, version, _ = run(bin_dir / "python", "-c", code, cwd=tmp_path).stdout.split()
     assert Path(path).is_relative_to(bin_dir.parent) and version
     commands = {path.name for path in bin_dir.glob("alf-*")}
-    names = ("train", "pbt", "sweep", "play", "evaluate", "export", "benchmark", "plot", "check-env")
+    names = (
+        "train",
+        "pbt",
+        "sweep",
+        "play",
+        "evaluate",
+        "export",
+        "benchmark",
+        "plot",
+        "check-env",
+        "replicate",
+    )
     assert commands == {f"alf-{name}" for name in names}
 
 

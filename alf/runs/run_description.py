@@ -61,13 +61,18 @@ def describe_run(policy, git_state=None):
 
     `git_state` is the `GitState` of the user's own code, or None.
     """
-    spec = policy.time_step_spec
+    spec, versions = policy.time_step_spec, list_versions()
+    git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
+    return RunDescription(spec.observation, policy.action_spec, spec.reward, list_own_paths(), versions, git)
+
+
+def list_versions():
+    """Returns the versions of ALF, Python and packages in this process, a dict of texts by name."""
     versions = {"alf": __version__, "python": platform.python_version()}
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
-    return RunDescription(spec.observation, policy.action_spec, spec.reward, list_own_paths(), versions, git)
+    return versions
 
 
 def read_description(root_dir):

@@ -21,7 +21,7 @@ from tests.builders import build_trainer
 from tests.programs import ROOT, environment
 
 # Without alf-export and alf-plot, which both define --output: a fork imports one of them.
-FORKED = ("train", "pbt", "sweep", "play", "evaluate", "benchmark", "check_env")
+FORKED = ("train", "pbt", "sweep", "play", "evaluate", "benchmark", "check_env", "replicate")
 
 OWN_MODULE = """
 import gin, gymnasium, numpy as np

@@ -22,6 +22,7 @@ OWN_FLAGS = {
     "export": "checkpoint gin_param onnx output overwrite policy root_dir sample tflite",
     "benchmark": "checkpoint gin_file gin_param measure_seconds root_dir sample_only",
     "plot": "metric output score_range scores smoothing target title",
+    "replicate": "root_dir",
     "check_env": "gin_file gin_param max_seconds name num_steps start_timeout step_timeout",
 }
 
