@@ -17,6 +17,7 @@ from alf.workers import WorkerSettings
 # By the argument of `build_trainer`: which of the trainer's parts it belongs to, and its name there.
 PARTS = {
     "checkpoint_interval": ("checkpoints", "interval"),
+    "checkpoint_interval_steps": ("checkpoints", "interval_steps"),
     "max_to_keep": ("checkpoints", "max_to_keep"),
     "checkpoint_replay_buffer": ("checkpoints", "replay_buffer"),
     "summary_interval": ("summaries", "interval"),

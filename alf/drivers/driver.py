@@ -268,7 +268,7 @@ class Driver(abc.ABC):
         """Makes `collect` fail soon, even if an environment hangs. From any thread; returns at once."""
         self._threads.interrupt()
 
-    def reseed(self, seed: int, iterations: int) -> None:
+    def reseed(self, seed: int, iterations: int) -> bool:
         """Seeds the environments and the policy's random numbers for what follows so many train iterations.
 
         The environments begin new episodes. Also while the driver runs, in the modes "lockstep" and
@@ -279,6 +279,9 @@ class Driver(abc.ABC):
             seed: int, the run's seed.
             iterations: int, below 2^31; another number gives other seeds.
 
+        Returns:
+            whether all environments have taken their seeds.
+
         Raises:
             RuntimeError: if the driver has started in another mode, or with collectors.
         """
@@ -287,9 +290,11 @@ class Driver(abc.ABC):
             raise RuntimeError("reseed() works before start(), or in the modes 'lockstep' and 'overlap'")
         if runs:
             self._drop_collected()
-        self._ask("reseed", "", spawn_seeds([seed, iterations], len(self._envs)), iterations << 32)
+        seeds = spawn_seeds([seed, iterations], len(self._envs))
+        taken = self._ask("reseed", "", seeds, iterations << 32)
         if runs:
             self._begin_episodes()
+        return all(taken)
 
     @property
     def repeats(self) -> bool:

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvUnroller: steps environments and makes unrolls of their steps, in the graph of a driver's thread."""
 
-import contextlib
 import functools
 import weakref
 
@@ -151,10 +150,13 @@ class EnvUnroller:
         return self.run(first_frame, env_index, tf.constant(self._first_count, tf.int64))
 
     def _reseed(self, env_index, seeds, first_count):
-        """Seeds an environment, which begins new episodes before its next unroll."""
-        with contextlib.suppress(NotImplementedError):
-            self._envs[env_index].seed(seeds[env_index])
+        """Makes an environment begin new episodes before its next unroll; returns whether it takes the seed."""
         self.begins[env_index], self._first_count = True, first_count
+        try:
+            self._envs[env_index].seed(seeds[env_index])
+        except NotImplementedError:
+            return False
+        return True
 
     def close(self):
         """Refuses all further calls of environments; from any thread. Calls that have begun go on.

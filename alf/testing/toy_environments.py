@@ -136,6 +136,10 @@ class MatchObservationEnvironment(_ToyEnvironment):
         self._num_actions = num_actions
         self._rng = np.random.default_rng(seed)
 
+    def seed(self, seed: int | None, first_index: int = 0) -> None:
+        del first_index
+        self._rng = np.random.default_rng(seed)
+
     def _reward(self, action):
         if self._continuous:
             return 1 - np.square(np.clip(action[:, 0], -2, 2) - self._target)
@@ -170,6 +174,10 @@ class RememberEnvironment(_ToyEnvironment):
         super().__init__(batch_size, delay, observation_spec, _discrete_action(2))
         self._rng = np.random.default_rng(seed)
         self._bit = np.zeros([batch_size], np.int64)
+
+    def seed(self, seed: int | None, first_index: int = 0) -> None:
+        del first_index
+        self._rng = np.random.default_rng(seed)
 
     def _reward(self, action):
         return (self._step_in_episode == self._length) & (action == self._bit)

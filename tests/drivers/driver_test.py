@@ -8,12 +8,14 @@ import time
 import gin
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from alf.config.parsing import check_dead_bindings
 from alf.core.randomness import spawn_seeds
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics, Metric
 from alf.errors import ConfigError
+from alf.policies.random_policy import RandomPolicy
 from alf.replay import make_replayer
 from alf.testing.fakes import (
     FakeEnvironment,
@@ -22,7 +24,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from alf.testing.toy_environments import CountingEnvironment
+from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from tests.builders import build_driver
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
@@ -290,22 +292,65 @@ class SeededEnvironment(FakeEnvironment):
 
 
 @pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
-def test_reseed(driver_class):
+def test_reseed_before_the_start(driver_class):
     envs = [SeededEnvironment(2, has_seed=i != 1) for i in range(3)]
     driver = build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
-    for entropy in (7, [7, 1], 7):
-        driver.reseed(entropy)
+    calls = (7, 0), (7, 1), (7, 0)
+    assert [driver.reseed(*call) for call in calls] == [False] * 3
     assert [env.seeds for env in envs] == [
-        [spawn_seeds(entropy, 3)[i] for entropy in (7, [7, 1], 7)] if i != 1 else [] for i in range(3)
+        [spawn_seeds(call, 3)[i] for call in calls] if i != 1 else [] for i in range(3)
     ]
     assert len({*envs[0].seeds, *envs[2].seeds}) == 4
     driver.start()
-    with pytest.raises(RuntimeError, match="before start"):
-        driver.reseed(7)
+    if driver_class is AsyncOffPolicyDriver:
+        with pytest.raises(RuntimeError, match=r"before start\(\), or in the modes 'lockstep' and 'overlap'"):
+            driver.reseed(7, 0)
     driver.stop()
+
+
+ORDERED = [
+    (AsyncOffPolicyDriver, {"mode": "lockstep"}),
+    (AsyncOffPolicyDriver, {"mode": "overlap"}),
+    (AsyncOffPolicyDriver, {"mode": "overlap", "actor_queue_cap": 3}),
+    (SyncOffPolicyDriver, {}),
+]
+
+
+@pytest.mark.parametrize("driver_class, kwargs", ORDERED)
+def test_after_reseed_a_driver_goes_on_like_one_that_starts(driver_class, kwargs):
+    def make():
+        envs = [MatchObservationEnvironment(2, episode_length=4, seed=i) for i in range(3)]
+        specs = EnvSpecs(envs)
+        policy = RandomPolicy(specs.observation, specs.action)
+        return build_driver(driver_class, envs, RecordingLearner(policy), unroll_length=3, **kwargs)
+
+    def collect(driver, num_batches):
+        driver.learner.observed.clear()
+        for _ in range(num_batches):
+            driver.collect()
+        state = driver.get_state()["metrics"]
+        return [*driver.learner.observed], state["EnvironmentSteps"], state["AverageReturn"]
+
+    tf.random.set_seed(3)
+    running, started = make(), make()
+    started.reseed(7, 5)
+    running.start()
+    started.start()
+    try:
+        _, steps, returns = collect(running, 5)
+        assert running.reseed(7, 5)
+        ours, our_steps, our_returns = collect(running, 4)
+        theirs, their_steps, their_returns = collect(started, 4)
+    finally:
+        running.stop()
+        started.stop()
+    tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
+    # What was dropped does not count.
+    assert our_steps - steps == their_steps
+    assert our_returns == returns + their_returns
 
 
 def test_reseed_without_environments():
     driver = make_driver(OfflineDriver)
-    driver.reseed(7)
+    driver.reseed(7, 0)
     driver.stop()

@@ -16,6 +16,11 @@ KINDS = {
     "normal": (lambda rows: draws.normal((rows, 2)), 0.0, 1.0),
     "uniform": (lambda rows: draws.uniform((rows, 2)), 0.5, math.sqrt(1 / 12)),
     "uniform64": (lambda rows: draws.uniform((rows, 2), tf.float64), 0.5, math.sqrt(1 / 12)),
+    "integers": (
+        lambda rows: tf.cast(draws.integers((rows, 2), -3, 7), tf.float64),
+        1.5,
+        math.sqrt((10**2 - 1) / 12),
+    ),
     "gamma": (lambda rows: draws.gamma(tf.fill((rows, 2), 4.0)), 4.0, 2.0),
     "categorical": (
         lambda rows: draws.categorical(tf.math.log([[0.25, 0.75]] * rows), tf.int64)[:, tf.newaxis],
@@ -73,3 +78,39 @@ def test_without_owners_numbers_come_from_tensorflow():
     theirs = tf.random.normal((3,)), tf.random.uniform((3,))
     tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
     assert (first.numpy() != ours[0].numpy()).any()
+
+
+def test_the_learners_draws_follow_from_its_updates():
+    updates = tf.Variable(5, dtype=tf.int64)
+
+    def make():
+        @tf.function(autograph=False)
+        def run():
+            with draws.owned_by([(draws.LEARNER, updates)]):
+                return draws.shuffle(tf.range(100)), draws.normal((100,))
+
+        return run
+
+    tf.random.set_seed(0)
+    run = make()
+    order, x = run()
+    assert sorted(order.numpy()) == list(range(100)) and (order.numpy() != range(100)).sum() > 80
+    updates.assign_add(1)
+    other_order, y = run()
+    assert (order.numpy() != other_order.numpy()).sum() > 80 and (x.numpy() != y.numpy()).all()
+    # Another trace, as in a process that continues the run.
+    updates.assign(5)
+    tf.nest.map_structure(np.testing.assert_array_equal, make()(), (order, x))
+
+
+def test_a_seed_takes_the_place_of_tensorflows():
+    tf.random.set_seed(1)
+    assert draws.get_seed() == 1
+    before = draw("normal", [(0, 0)], seed=1)
+    draws.set_seed(1)
+    try:
+        assert draws.get_seed() == 1
+        np.testing.assert_array_equal(draw("normal", [(0, 0)], seed=2), before)
+    finally:
+        draws.set_seed(None)
+    assert (draw("normal", [(0, 0)], seed=2)[0] != before[0]).all()

@@ -1,0 +1,212 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""`Experiment.deterministic`: a run that stops and continues ends with the weights of one that does not."""
+
+import functools
+import os
+
+import gin
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from alf.algorithms import DqnAlgorithm, PPOAlgorithm
+from alf.callback import Callback
+from alf.drivers import AsyncOffPolicyDriver, DriverSettings, SyncOffPolicyDriver
+from alf.errors import ConfigError, EnvError
+from alf.evaluation.evaluator import Evaluator
+from alf.learner import Learner, UnrollTraining
+from alf.networks import LSTM, ActorCriticNetwork
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
+from alf.runs import experiment as experiment_module
+from alf.runs.checkpoint_files import list_numbers
+from alf.runs.digests import find_split, is_noted, read_digests
+from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
+from alf.training import Experiment
+from alf.training.stop_criteria import StopCriteria
+from tests.builders import build_trainer
+
+ITERATIONS = 9
+STEPS = (
+    40  # rows of an iteration: 2 environments, 4 sub-environments, 5 steps; fewer steps where episodes end
+)
+SAVED = [4, 7]  # iterations with checkpoints; the last one is after 9
+
+
+@pytest.fixture(autouse=True)
+def other_operations(monkeypatch):
+    """Leaves out TensorFlow's switch, which the process would keep; tests of programs have it."""
+    monkeypatch.setattr(experiment_module, "require_deterministic_operations", lambda: None)
+
+
+def network(*args, rnn=None):
+    return ActorCriticNetwork(*args, fc_layer_params=(8,), rnn=rnn)
+
+
+def ppo(mode, **kwargs):
+    return {
+        "env": functools.partial(MatchObservationEnvironment, 4, episode_length=7),
+        "policy": functools.partial(ActorCriticPolicy, network=network),
+        "algorithm": PPOAlgorithm,
+        "learner": lambda algorithm, training: Learner(
+            algorithm, tf.keras.optimizers.legacy.Adam(1e-2), UnrollTraining(num_epochs=2, num_minibatches=2)
+        ),
+        "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
+        **kwargs,
+    }
+
+
+def dqn(mode, replayer):
+    return {
+        "env": functools.partial(MatchObservationEnvironment, 4, episode_length=7),
+        "policy": EpsilonGreedyPolicy,
+        "algorithm": DqnAlgorithm,
+        "exp_replayer": replayer,
+        "learner": lambda algorithm, training: Learner(
+            algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training
+        ),
+        "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
+    }
+
+
+CASES = {
+    "lockstep": ppo("lockstep"),
+    "overlap": ppo("overlap"),
+    "sync": ppo("async", driver=SyncOffPolicyDriver),
+    "uniform": dqn("lockstep", "uniform"),
+    "prioritized": dqn("overlap", "prioritized"),
+    "recurrent": ppo(
+        "overlap",
+        env=functools.partial(RememberEnvironment, 4),
+        policy=functools.partial(
+            ActorCriticPolicy,
+            network=functools.partial(network, rnn=functools.partial(LSTM, 4)),
+        ),
+    ),
+}
+
+
+def make_trainer(root_dir, parts, interval_steps=3 * STEPS, stop=None, deterministic=True, **kwargs):
+    gin.clear_config()
+    parts = {"num_groups": 2, "unroll_length": 5, "seed": 3, "deterministic": deterministic, **parts}
+    stop_criteria = lambda: StopCriteria(**(stop or {"num_iterations": ITERATIONS}))  # noqa: E731
+    buffer = "exp_replayer" in parts
+    kwargs = {"checkpoint_replay_buffer": buffer, "save_git_state": False, **kwargs}
+    if interval_steps is not None:
+        kwargs["checkpoint_interval_steps"] = interval_steps
+    return build_trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria, **kwargs)
+
+
+def train(*args, callback=None, **kwargs):
+    """Trains; returns all that a run has learned and counted."""
+    trainer = make_trainer(*args, **kwargs)
+    if callback is not None:
+        trainer.add_callback(callback)
+    trainer.train()
+    learned = [variable.numpy() for variable in trainer.learner.list_learned()]
+    return learned, trainer.counters, trainer.driver.get_state(), trainer.learner.get_state()
+
+
+class Interrupt(Callback):
+    def __init__(self, iteration):
+        self._iteration = iteration
+
+    def on_train_iter(self, trainer, summary):
+        if trainer.counters["iterations"] == self._iteration:
+            trainer.interrupt("for the test")
+
+
+def assert_same(ours, theirs):
+    for x, y in zip(ours[0], theirs[0], strict=True):
+        np.testing.assert_array_equal(x, y)
+    assert ours[1:] == theirs[1:]
+
+
+QUICK = ("lockstep", "overlap", "prioritized")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
+def test_a_run_that_stops_and_continues_is_the_same(tmp_path, name):
+    parts = CASES[name]
+    whole = train(tmp_path / "whole", parts)
+    # Before the first checkpoint, where the run begins anew; at a checkpoint; and after one.
+    for iteration in (2, 4, 8) if name == "lockstep" else (6,):
+        assert train(tmp_path / "parts", parts, callback=Interrupt(iteration))[1]["iterations"] == iteration
+    assert_same(train(tmp_path / "parts", parts), whole)
+    digests, others = (read_digests(tmp_path / run) for run in ("whole", "parts"))
+    assert digests == others and [*digests] == list(range(1, ITERATIONS + 1))
+    assert len({*digests.values()}) == ITERATIONS
+
+
+def test_checkpoints_begin_new_episodes_and_nothing_else_does(tmp_path):
+    """The test above would pass if no run reset anything, and if every iteration did."""
+    parts = CASES["lockstep"]
+    trainer = make_trainer(tmp_path / "run", parts)
+    begun, reseed = [], trainer.driver.reseed
+    trainer.driver.reseed = lambda *args: (begun.append(args), reseed(*args))
+    trainer.train()
+    assert begun == [(3, iteration) for iteration in SAVED]
+    other, counters, *_ = train(tmp_path / "other", parts, interval_steps=4 * STEPS)
+    assert counters == trainer.counters
+    ours = [variable.numpy() for variable in trainer.learner.list_learned()]
+    assert any((x != y).any() for x, y in zip(ours, other, strict=True))
+
+
+def test_evaluations_change_nothing(tmp_path):
+    parts = CASES["overlap"]
+    plain = train(tmp_path / "plain", parts)
+    evaluator = Evaluator(interval_steps=2 * STEPS, num_episodes=2, batch_size=2, env=parts["env"])
+    assert_same(train(tmp_path / "evaluated", parts, evaluator=evaluator), plain)
+    names = os.listdir(tmp_path / "evaluated" / "checkpoints")
+    assert "evaluated" in names
+    assert list_numbers(tmp_path / "evaluated" / "checkpoints") == [*SAVED, ITERATIONS]
+
+
+WRONG = {
+    "mode must be 'lockstep' or 'overlap'": dict(parts=ppo("async")),
+    "Experiment.seed": dict(parts=ppo("lockstep", seed=None)),
+    "max_seconds must be None": dict(stop={"max_seconds": 1.0}),
+    "interval_steps must be set": dict(interval_steps=None),
+    "replay_buffer must be True": dict(parts=CASES["uniform"], checkpoint_replay_buffer=False),
+    "exp_replayer must be 'one_time'": dict(
+        parts=ppo(
+            "lockstep",
+            exp_replayer="mix_in",
+            learner=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.SGD()),
+        ),
+        checkpoint_replay_buffer=False,
+    ),
+    "target_eval_return must be None": dict(
+        stop={"target_eval_return": 1.0},
+        evaluator=functools.partial(Evaluator, interval_steps=1, env=CASES["lockstep"]["env"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", WRONG)
+def test_what_cannot_repeat_is_refused(tmp_path, rule):
+    with pytest.raises(ConfigError, match=f"Experiment.deterministic is True: .*{rule}"):
+        make_trainer(tmp_path, **{"parts": CASES["lockstep"], **WRONG[rule]})
+    assert not os.listdir(tmp_path)
+
+
+def test_a_worker_that_is_replaced_ends_the_run_before_it_saves(tmp_path, monkeypatch):
+    trainer = make_trainer(tmp_path, CASES["lockstep"], interval_steps=STEPS)
+    monkeypatch.setattr(type(trainer.driver), "num_restarts", property(lambda driver: 1))
+    with pytest.raises(EnvError, match="start the run again"):
+        trainer.train()
+    assert not list_numbers(tmp_path / "checkpoints")
+
+
+def test_find_split():
+    assert find_split({1: "a", 2: "b", 3: "c"}, {1: "a", 2: "b"}) == (2, None)
+    assert find_split({1: "a", 2: "b", 3: "c"}, {1: "a", 2: "x", 3: "c"}) == (1, 2)
+    assert find_split({1: "a"}, {1: "b"}) == (None, 1)
+    assert find_split({1: "a"}, {2: "a"}) == (None, None)
+
+
+def test_the_file_of_digests_stays_small():
+    assert all(map(is_noted, range(1001)))
+    assert [i for i in range(9_995, 10_200) if is_noted(i)] == [10_000, 10_100]
+    assert sum(map(is_noted, range(1_000_000))) == 1000 + 3 * 900
