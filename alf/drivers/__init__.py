@@ -4,10 +4,11 @@
 from alf.core.tf_patches import spare_version_checks
 from alf.core.tf_runtime import reserve_threads
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
-from alf.drivers.driver import Driver, OfflineDriver
+from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_specs import EnvSpecs
 from alf.drivers.fragments import rollout, rollout_episodes
+from alf.drivers.offline_driver import OfflineDriver
 from alf.drivers.queues import NestFIFOQueue
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 from alf.drivers.tf_queues import TFQueues

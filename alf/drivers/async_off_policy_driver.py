@@ -25,7 +25,7 @@ from alf.core.tf_runtime import (
 )
 from alf.data_structures import Experience, count_transitions
 from alf.drivers.actor_thread import ActorThread, serve
-from alf.drivers.collector_thread import Collectors, CollectorThread
+from alf.drivers.collector_thread import Collectors, CollectorThread, hand_over_all
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_thread import EnvThread
@@ -69,15 +69,14 @@ class AsyncOffPolicyDriver(Driver):
         overwrite_policy_output: bool = False,
         collectors: Collectors | None = None,
     ) -> None:
-        monitoring = monitoring or Monitoring()
         super().__init__(
             envs, learner, unroll_length, settings, monitoring, overwrite_policy_output, collectors
         )
         specs, num_envs, settings = self._specs, len(self._envs), self._settings
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
-        settings.check(num_envs, self._num_sources, getattr(learner, "replayer", None))
-        _check_start_spread(settings.start_spread, monitoring.stall_timeout)
+        stall_timeout = (monitoring or Monitoring()).stall_timeout
+        settings.check(num_envs, self._num_sources, getattr(learner, "replayer", None), stall_timeout)
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
         num_actors = settings.num_actor_queues if num_envs else 0
@@ -193,7 +192,7 @@ class AsyncOffPolicyDriver(Driver):
     def _make_collector_thread(self):
         """Starts the collectors in other processes, and makes the thread that receives their unrolls."""
         spec = add_leading_dims(self._make_unroll_spec(bool(self._specs.info_keys)), None)
-        hand_over = trace(functools.partial(self._hand_over_all, spec), tf.nest.flatten(spec))
+        hand_over = trace(functools.partial(hand_over_all, self._hand_over, spec), tf.nest.flatten(spec))
         # Before the start: the first unrolls need the weights.
         self._publish_weights()
         self._collectors.start(self._unroll_length)
@@ -385,26 +384,6 @@ class AsyncOffPolicyDriver(Driver):
                 times.append(timestamp())
         return tf.stack([times[1] - times[0], times[2] - times[1]])
 
-    def _hand_over_all(self, spec, leaves):
-        """Puts N unrolls that collectors sent into the queues, one after another.
-
-        Args:
-            spec: `Experience` of specs of [N, T+1, B, ...].
-            leaves: list of tensors, its leaves.
-
-        Returns:
-            float64 [2], the sums of the seconds that `_hand_over` returns.
-        """
-        unrolls = tf.nest.pack_sequence_as(spec, leaves)
-
-        def hand_over(index, waits):
-            unroll = tf.nest.map_structure(lambda x: x[index], unrolls)
-            return index + 1, waits + self._hand_over(unroll)
-
-        # One iteration at a time: the unrolls of an environment must enter the queues in the order of time.
-        num_unrolls, start = tf.shape(leaves[0])[0], (0, tf.zeros(2, tf.float64))
-        return tf.while_loop(lambda i, _: i < num_unrolls, hand_over, start, parallel_iterations=1)[1]
-
     def _publish_weights(self):
         """Gives the collectors the learner's weights; later requests use them."""
         # Read before the weights, in the thread that updates them: both are of the same update.
@@ -418,12 +397,3 @@ def _make_policy(policy, settings):
     check_device("DriverSettings.actor_device", settings.actor_device)
     with on_device(settings.actor_device):
         return policy if settings.copy_period is None else policy.copy()
-
-
-def _check_start_spread(start_spread, stall_timeout):
-    """Raises ConfigError if the wait for the environment that starts last would count as a stall."""
-    if stall_timeout is not None and start_spread >= stall_timeout:
-        raise ConfigError(
-            f"start_spread is {start_spread:g}: it must be less than stall_timeout = {stall_timeout:g}, "
-            "because collect may wait for the environment that starts last"
-        )

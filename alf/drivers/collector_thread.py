@@ -4,6 +4,8 @@
 import abc
 from typing import Any
 
+import tensorflow as tf
+
 from alf.drivers.env_thread import lap_hand_over, wake
 from alf.drivers.stage_clock import HAND_OVER, RECEIVE
 from alf.drivers.threads import DriverThread
@@ -169,3 +171,25 @@ class CollectorThread(DriverThread):
         indices, leaves = answer
         lap_hand_over(self._clock, self._hand_over(leaves), len(leaves[0]))
         return indices
+
+
+def hand_over_all(hand_over, spec, leaves):
+    """Puts N unrolls that collectors sent into the queues, one after another, in the graph.
+
+    Args:
+        hand_over: callable (unroll) -> float64 [2], the seconds for which it waited at two queues.
+        spec: `Experience` of specs of [N, T+1, B, ...].
+        leaves: list of tensors, its leaves.
+
+    Returns:
+        float64 [2], the sums of these seconds.
+    """
+    unrolls = tf.nest.pack_sequence_as(spec, leaves)
+
+    def hand_over_one(index, waits):
+        unroll = tf.nest.map_structure(lambda x: x[index], unrolls)
+        return index + 1, waits + hand_over(unroll)
+
+    # One iteration at a time: the unrolls of an environment must enter the queues in the order of time.
+    num_unrolls, start = tf.shape(leaves[0])[0], (0, tf.zeros(2, tf.float64))
+    return tf.while_loop(lambda i, _: i < num_unrolls, hand_over_one, start, parallel_iterations=1)[1]

@@ -389,19 +389,6 @@ class Driver(abc.ABC):
             observer(record)
 
 
-class OfflineDriver(Driver):
-    """Collects nothing: its learner trains from a buffer that is filled, by `alf.replay.load_replayer`."""
-
-    def __init__(self, learner: Learner) -> None:
-        super().__init__((), learner)
-
-    def start(self) -> None:
-        pass
-
-    def _collect(self, observe):
-        return 0
-
-
 def _describe_rows(specs, num_envs):
     """Returns the arguments of `EpisodeStatistics` that describe the environments; `specs` may be None."""
     if specs is None:

@@ -88,14 +88,20 @@ class DriverSettings:
         """Updates after which the actors get a new copy of the weights; None: they read the learner's."""
         return 1 if self.mode == "overlap" else self.parameter_update_period
 
-    def check(self, num_envs: int, num_sources: int, replayer: Any) -> None:
+    def check(self, num_envs: int, num_sources: int, replayer: Any, stall_timeout: float | None) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
 
         Args:
             num_envs: batched environments of this process.
             num_sources: batched environments of all processes.
             replayer: `Replayer` of the learner; None for a group of learners.
+            stall_timeout: as in `Monitoring`.
         """
+        if stall_timeout is not None and self.start_spread >= stall_timeout:
+            raise ConfigError(
+                f"start_spread is {self.start_spread:g}: it must be less than stall_timeout = "
+                f"{stall_timeout:g}, because collect may wait for the environment that starts last"
+            )
         num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
         if num_envs and num_envs < num_actors * capacity:
             raise ConfigError(

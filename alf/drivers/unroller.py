@@ -150,7 +150,7 @@ class EnvUnroller:
         return self.run(first_frame, env_index, tf.constant(self._first_count, tf.int64))
 
     def _reseed(self, env_index, seeds, first_count):
-        """Makes an environment begin new episodes before its next unroll; returns whether it takes the seed."""
+        """Makes an environment begin new episodes in its next unroll; returns whether it takes the seed."""
         self.begins[env_index], self._first_count = True, first_count
         try:
             self._envs[env_index].seed(seeds[env_index])

@@ -7,7 +7,7 @@ from typing import Any
 from alf.data_structures import Experience
 from alf.errors import ConfigError
 from alf.replay.buffer_replayer import UniformReplayer
-from alf.replay.hybrid import HybridReplayer, check_same_rows
+from alf.replay.hybrid import HybridReplayer, check_offline
 from alf.replay.minari_data import from_minari, to_minari
 from alf.replay.offline_buffer import find_files, load_replayer, read_row_spec
 from alf.replay.prioritized import PrioritizedReplayer

@@ -141,6 +141,17 @@ def check_same_rows(ours, theirs):
             raise ConfigError(f"the offline buffer does not fit: its {name} is {held}, {needed} is needed")
 
 
+def check_offline(replayer, policy, with_env_info):
+    """Returns the replayer of files; raises ConfigError unless a `Policy` can learn from them alone."""
+    if with_env_info and not replayer.row_spec.env_info:
+        raise ConfigError("the algorithm or RewardShaping uses `Experience.env_info`: the files have none")
+    # Observations, actions and rewards made the specs of the policy. Its own info and recurrent state, from
+    # which sequences begin, must be in the files; what it does not have is left out.
+    state = PolicyState((), policy.state_spec)
+    check_same_rows(replayer.row_spec._replace(info=policy.info_spec, state=state), replayer.row_spec)
+    return replayer
+
+
 def _flip_env(sequences):
     """Converts `Sequences` of the offline replayer into `Sequences` of the `HybridReplayer`, and back."""
     # Not -env, which would leave environment 0 as it is.

@@ -23,7 +23,6 @@ from alf.core.tf_runtime import (
     require_deterministic_operations,
     set_intra_op_threads,
 )
-from alf.data_structures import PolicyState
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
@@ -329,7 +328,12 @@ class Experiment:
             return self._make_learner_group(policy, specs, num_envs)
 
         def make_replayer(with_env_info):
-            return self._make_replayer(policy, specs, num_envs, files, with_env_info)
+            loaded = files, policy.data_transformer.context, self._offline_buffer_length
+            if specs is None:
+                return replay.check_offline(replay.load_replayer(*loaded), policy, with_env_info)
+            spec = specs.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
+            made = replay.make_replayer(self._exp_replayer, spec, num_envs, loaded[1])
+            return replay.HybridReplayer(made, replay.load_replayer(*loaded)) if files else made
 
         learner = self._make_one_learner(None, policy, make_replayer, strategy)
         if specs is None and policy.data_transformer.has_statistics:
@@ -382,28 +386,6 @@ class Experiment:
             with gin.config_scope(name):
                 learners[name] = self._make_one_learner(name, policy, make_replayer)
         return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))
-
-    def _make_replayer(self, policy, specs, num_envs, files, with_env_info):
-        """Makes the replayer, which holds fresh experience, the experience of files, or both."""
-        context = policy.data_transformer.context
-        if specs is None:
-            replayer = replay.load_replayer(files, context, self._offline_buffer_length)
-            if with_env_info and not replayer.row_spec.env_info:
-                raise ConfigError(
-                    f"the algorithm or RewardShaping uses `Experience.env_info`: {files[0]!r} has none"
-                )
-            state = PolicyState((), policy.state_spec)
-            # Observations, actions and rewards made the specs of the policy. Its own info and recurrent
-            # state, from which sequences begin, must be in the files; what it does not have is left out.
-            needed = replayer.row_spec._replace(info=policy.info_spec, state=state)
-            replay.check_same_rows(needed, replayer.row_spec)
-            return replayer
-        unroll_spec = specs.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
-        replayer = replay.make_replayer(self._exp_replayer, unroll_spec, num_envs, context)
-        if not files:
-            return replayer
-        offline = replay.load_replayer(files, context, self._offline_buffer_length)
-        return replay.HybridReplayer(replayer, offline)
 
 
 def make_collector(config, *args, **kwargs):

@@ -11,6 +11,7 @@ from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import Role, configurable
 from alf.errors import DivergedError, InterruptedDriverError, SaveError
+from alf.ops import draws
 from alf.runs.checkpointer import Checkpointer
 
 
@@ -50,6 +51,17 @@ class Checkpoints(Callback):
         """Restores the newest checkpoint in a folder; returns its path, or None without checkpoints."""
         self.checkpointer = Checkpointer(folder, driver, self.replay_buffer, self._max_to_keep)
         return self.checkpointer.restore()
+
+    def save(self, trainer: Any, is_last: bool = False) -> str:
+        """Writes a checkpoint and returns its path.
+
+        In a run with `Experiment.deterministic` the environments begin new episodes, as they do in a run that
+        continues from this checkpoint.
+        """
+        if trainer.driver.deterministic and not is_last:
+            # Before the save: what the driver drops here does not count.
+            trainer.driver.reseed(draws.get_seed(), self.checkpointer.iterations)
+        return self.checkpointer.save(is_last)
 
     def on_begin(self, trainer: Any) -> None:
         self._saved_at = trainer.now

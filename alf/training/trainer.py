@@ -19,7 +19,6 @@ from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, TRAIN
 from alf.errors import DivergedError, InterruptedDriverError, make_part
 from alf.evaluation.evaluator import Evaluator
-from alf.ops import draws
 from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
 from alf.runs.seeds import seed_continued_run
@@ -117,8 +116,8 @@ class Trainer:
             self.summaries = make_part("Trainer.summaries", summaries, Summaries)
             self.checkpoints = make_part("Trainer.checkpoints", checkpoints, Checkpoints)
             evaluations = make_evaluations(evaluator, self._stop_criteria)
-            determinism = [Determinism(self._stop_criteria)] if driver.deterministic else []
-            self._own = [self.progress, *determinism, *evaluations, self.summaries, self.checkpoints]
+            checks = [Determinism(self._stop_criteria)] if driver.deterministic else []
+            self._own = [self.progress, *checks, *evaluations, self.summaries, self.checkpoints]
             self.call_back("on_check")
             check_dead_bindings()
             # All checks that need no directory are above. From here on the run has its directory.
@@ -199,20 +198,12 @@ class Trainer:
 
     def call_back(self, name: str, *args: Any) -> None:
         """Calls a method of all callbacks."""
-        # Progress comes first, because it counts the steps; then the user's, whose effects summaries and
-        # checkpoints include.
+        # Progress counts the steps, for all others; summaries and checkpoints include what the user's do.
         call_back([*self._own[:1], *self._users, *self._own[1:]], name, self, *args)
 
     def save(self, is_last: bool = False) -> str:
-        """Writes a checkpoint and returns its path. Only the training thread may call it.
-
-        In a run with `Experiment.deterministic` the environments begin new episodes, as they do in a run that
-        continues from this checkpoint.
-        """
-        if self.driver.deterministic and not is_last:
-            # Before the save: what the driver drops here does not count.
-            self.driver.reseed(draws.get_seed(), self._checkpointer.iterations)
-        path = self._checkpointer.save(is_last)
+        """Writes a checkpoint and returns its path. Only the training thread may call it."""
+        path = self.checkpoints.save(self, is_last)
         self.call_back("on_checkpoint", path)
         return path
 

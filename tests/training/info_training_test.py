@@ -102,7 +102,7 @@ def test_an_algorithm_that_uses_info_needs_it_in_an_offline_buffer(tmp_path):
     make_trainer(tmp_path, algorithm=DqnAlgorithm).train()
     with np.load(buffer_file(tmp_path)) as file:
         assert not [name for name in file if name.startswith("env_info")]
-    with pytest.raises(ConfigError, match=r"RewardShaping uses `Experience.env_info`.* has none"):
+    with pytest.raises(ConfigError, match=r"RewardShaping uses `Experience.env_info`: the files have none"):
         make_trainer(tmp_path / "other", num_envs=0, offline_buffer=buffer_file(tmp_path))
 
 

@@ -1,0 +1,139 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Trains runs with `Experiment.deterministic` several times, also with stops, and compares their weights.
+
+    python -m benchmarks.determinism [--case=NAME ...] [--runs=3] [--stops=3] [--file=FILE.jsonl]
+
+Each case is trained --runs times without a stop, the last time with another number of worker processes, and
+once more with --stops stops: SIGKILL and SIGTERM in turn, at random moments, each followed by the same
+command. Prints for each case whether all digests of all runs are equal, and the iterations compared.
+"""
+
+import json
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from absl import app, flags
+
+from alf.runs.digests import find_split, read_digests
+
+PPO = ("--algorithm=ppo", "--Checkpoints.interval_steps=10_000")
+BUFFER = ("--Checkpoints.replay_buffer=True", "--Checkpoints.interval_steps=1_000")
+CASES = {
+    "ppo CartPole, lockstep": ("--env=CartPole-v1", "--steps=60_000", *PPO),
+    "ppo CartPole, overlap": ("--env=CartPole-v1", "--steps=60_000", "--mode=overlap", *PPO),
+    "ppo CartPole, overlap, 4 groups, 2 actors": (
+        "--env=CartPole-v1",
+        "--steps=60_000",
+        "--mode=overlap",
+        "--num_groups=4",
+        "--num_actor_queues=2",
+        "--actor_queue_cap=2",
+        *PPO,
+    ),
+    "ppo CartPole, overlap, recurrent": (
+        "--env=CartPole-v1",
+        "--steps=60_000",
+        "--mode=overlap",
+        "--ActorCriticNetwork.rnn=@LSTM",
+        *PPO,
+    ),
+    "ppo HalfCheetah, overlap": ("--env=HalfCheetah-v5", "--steps=60_000", "--mode=overlap", *PPO),
+    "sac Pendulum, lockstep": (
+        "--env=Pendulum-v1",
+        "--algorithm=sac",
+        "--mode=lockstep",
+        "--steps=5_000",
+        *BUFFER,
+    ),
+    "dqn CartPole, prioritized, overlap": (
+        "--env=CartPole-v1",
+        "--algorithm=dqn",
+        "--mode=overlap",
+        "--steps=12_000",
+        *BUFFER,
+    ),
+    "ppo Pong, overlap": (
+        "--env=ALE/Pong-v5",
+        "--steps=12_000",
+        "--mode=overlap",
+        *PPO[:1],
+        "--Checkpoints.interval_steps=4_000",
+    ),
+}
+_CASES = flags.DEFINE_multi_string("case", [], "Part of the name of a case; without it all of them.")
+_RUNS = flags.DEFINE_integer("runs", 3, "Runs without a stop, of each case.", lower_bound=1)
+_STOPS = flags.DEFINE_integer("stops", 3, "Stops of one more run of each case.", lower_bound=0)
+_FILE = flags.DEFINE_string("file", None, "File to which a line of JSON is added for each case.")
+_TIMEOUT = 3600.0  # seconds of a run
+
+
+def train(folder, arguments, seconds=None, signum=None):
+    """Calls alf-train; sends it a signal after so many seconds. Returns whether the run has ended."""
+    command = [sys.executable, "-m", "alf.bin.train", f"--root_dir={folder}", "--seed=1", *arguments]
+    process = subprocess.Popen(
+        [*command, "--deterministic=True"], stdout=-3, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        _, errors = process.communicate(timeout=seconds or _TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signum or signal.SIGKILL)
+        process.communicate(timeout=60.0)
+        return False
+    if process.returncode:
+        raise RuntimeError(errors[-2000:])
+    return True
+
+
+def run_case(name, folder, rng):
+    """Trains all runs of a case; returns a dict that says what was compared."""
+    arguments, digests, seconds = CASES[name], [], []
+    for i in range(_RUNS.value):
+        other = ["--num_workers=1"] if i and i == _RUNS.value - 1 else []
+        start = time.monotonic()
+        train(folder / str(i), [*arguments, *other])
+        seconds.append(time.monotonic() - start)
+        digests.append(read_digests(folder / str(i)))
+    stops = 0
+    for i in range(_STOPS.value):
+        signum = (signal.SIGKILL, signal.SIGTERM)[i % 2]
+        stops += not train(folder / "stopped", arguments, rng.uniform(0.2, 0.9) * min(seconds), signum)
+    if stops:
+        train(folder / "stopped", arguments)
+        digests.append(read_digests(folder / "stopped"))
+    first, *others = digests
+    splits = [find_split(first, other)[1] for other in others]
+    agree = all(set(first) == set(other) for other in others) and splits == [None] * len(others)
+    return {
+        "case": name,
+        "agree": agree,
+        "splits": splits,
+        "iterations": max(first),
+        "runs": _RUNS.value,
+        "stops": stops,
+        "seconds": round(min(seconds), 1),
+    }
+
+
+def main(argv):
+    del argv
+    chosen = [name for name in CASES if not _CASES.value or any(part in name for part in _CASES.value)]
+    print(
+        "| case | iterations | runs | stops of one more | all digests equal |\n| --- | --- | --- | --- | --- |"
+    )
+    for name in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            row = run_case(name, pathlib.Path(folder), random.Random(name))
+        if _FILE.value:
+            with open(_FILE.value, "a") as file:
+                file.write(json.dumps(row) + "\n")
+        found = "yes" if row["agree"] else f"no: {row['splits']}"
+        print(f"| {name} | {row['iterations']:,} | {row['runs']} | {row['stops']} | {found} |", flush=True)
+
+
+if __name__ == "__main__":
+    app.run(main)
