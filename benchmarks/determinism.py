@@ -21,13 +21,15 @@ from absl import app, flags
 
 from alf.runs.digests import find_split, read_digests
 
+_WORKERS, _OTHER_WORKERS = "--num_workers=1", "--num_workers=2"  # of each group of environments
 PPO = ("--algorithm=ppo", "--Checkpoints.interval_steps=10_000")
 BUFFER = ("--Checkpoints.replay_buffer=True", "--Checkpoints.interval_steps=1_000")
 CASES = {
-    "ppo CartPole, lockstep": ("--env=CartPole-v1", "--steps=60_000", *PPO),
-    "ppo CartPole, overlap": ("--env=CartPole-v1", "--steps=60_000", "--mode=overlap", *PPO),
+    "ppo CartPole, lockstep": ("--env=CartPole-v1", _WORKERS, "--steps=60_000", *PPO),
+    "ppo CartPole, overlap": ("--env=CartPole-v1", _WORKERS, "--steps=60_000", "--mode=overlap", *PPO),
     "ppo CartPole, overlap, 4 groups, 2 actors": (
         "--env=CartPole-v1",
+        _WORKERS,
         "--steps=60_000",
         "--mode=overlap",
         "--num_groups=4",
@@ -37,12 +39,13 @@ CASES = {
     ),
     "ppo CartPole, overlap, recurrent": (
         "--env=CartPole-v1",
+        _WORKERS,
         "--steps=60_000",
         "--mode=overlap",
         "--ActorCriticNetwork.rnn=@LSTM",
         *PPO,
     ),
-    "ppo HalfCheetah, overlap": ("--env=HalfCheetah-v5", "--steps=60_000", "--mode=overlap", *PPO),
+    "ppo HalfCheetah, overlap": ("--env=HalfCheetah-v5", _WORKERS, "--steps=60_000", "--mode=overlap", *PPO),
     "sac Pendulum, lockstep": (
         "--env=Pendulum-v1",
         "--algorithm=sac",
@@ -52,6 +55,7 @@ CASES = {
     ),
     "dqn CartPole, prioritized, overlap": (
         "--env=CartPole-v1",
+        _WORKERS,
         "--algorithm=dqn",
         "--mode=overlap",
         "--steps=12_000",
@@ -93,7 +97,7 @@ def run_case(name, folder, rng):
     """Trains all runs of a case; returns a dict that says what was compared."""
     arguments, digests, seconds = CASES[name], [], []
     for i in range(_RUNS.value):
-        other = ["--num_workers=1"] if i and i == _RUNS.value - 1 else []
+        other = [_OTHER_WORKERS] if i and i == _RUNS.value - 1 and _WORKERS in arguments else []
         start = time.monotonic()
         train(folder / str(i), [*arguments, *other])
         seconds.append(time.monotonic() - start)
@@ -122,9 +126,8 @@ def run_case(name, folder, rng):
 def main(argv):
     del argv
     chosen = [name for name in CASES if not _CASES.value or any(part in name for part in _CASES.value)]
-    print(
-        "| case | iterations | runs | stops of one more | all digests equal |\n| --- | --- | --- | --- | --- |"
-    )
+    print("| case | iterations | runs | stops of one more | all digests equal |")
+    print("| --- | --- | --- | --- | --- |")
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:
             row = run_case(name, pathlib.Path(folder), random.Random(name))

@@ -16,7 +16,7 @@ from absl import logging
 from alf.adapters import as_environment
 from alf.config.gin_files import CONFIG_FILE, find_agent
 from alf.config.parsing import parse_config
-from alf.config.registry import own_config
+from alf.config.registry import find_argument, own_config
 from alf.config.settings import configurable
 from alf.core.annotations import FilePath, Nest
 from alf.core.files import find_path
@@ -145,6 +145,10 @@ def make_env(seed, batch_size=None, render_mode=None, env=None, maps_policies=Tr
     settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0, "num_splits": 1}
     known = inspect.signature(make).parameters
     with gin.config_scope("eval"):
+        workers = find_argument(make, "num_workers")
+        # The run's workers may be more than these environments.
+        if isinstance(workers, int) and batch_size is not None and workers > batch_size:
+            settings["num_workers"] = batch_size
         env = make(seed=seed, **{k: v for k, v in settings.items() if v is not None and k in known})
     # Outside of the scope: who acts in which row is a setting of the run, not of an evaluation.
     return experiment.wrap_env(env, seed) if experiment is not None and maps_policies else as_environment(env)

@@ -288,6 +288,19 @@ def test_own_config_brings_everything_back():
     assert not gin.config_is_locked()
 
 
+def test_make_env_takes_fewer_environments_than_the_run_has_workers():
+    asked = []
+
+    def load(seed, batch_size=4, num_workers=3):
+        asked.append((batch_size, num_workers))
+        return MatchObservationEnvironment(batch_size)
+
+    for batch_size in (1, 3, 8):
+        make_env(3, batch_size, env=load)
+    make_env(3, 2, env=functools.partial(load, num_workers="auto"))
+    assert asked == [(1, 1), (3, 3), (8, 3), (2, "auto")]
+
+
 def test_make_env_takes_another_batch_size(tmp_path):
     with own_config():
         gin.parse_config(CONFIG.format(iterations=1, interval=1.0))
