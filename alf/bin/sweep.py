@@ -18,7 +18,7 @@ from absl import flags
 from alf.bin.command import Stopper, make_main, start, start_work
 from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
-from alf.studies.run_sweep import Limits, check_flags, run_sweep
+from alf.studies.run_sweep import Limits, check_flags, replicate_first, run_sweep
 
 GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
 
@@ -35,6 +35,9 @@ RUN_CORES = flags.DEFINE_integer("run_cores", 1, "Cores of each run, which it ha
 MAX_MEMORY = flags.DEFINE_float("max_memory", None, "GB that all runs share; needs --run_memory.")
 RUN_MEMORY = flags.DEFINE_float("run_memory", None, "GB that each run is expected to need.")
 RUN_GPUS = flags.DEFINE_integer("run_gpus", 0, "GPUs of each run, which it has to itself.")
+REPLICATE = flags.DEFINE_bool(
+    "replicate", False, "Makes the first run again in the end, as alf-replicate does; status 1 if it differs."
+)
 CLUSTER = flags.DEFINE_bool("cluster", False, "Runs are processes of a Ray cluster (--ray_address).")
 
 
@@ -56,6 +59,8 @@ def run():
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         tried = seeds, GRID.value
         status = run_sweep(ROOT_DIR.value, GIN_FILE.value, GIN_PARAM.value, *tried, limits, stopper.watch)
+        if REPLICATE.value and not status and stopper.signum is None:
+            status = replicate_first(ROOT_DIR.value, lambda: stopper.signum is not None)
     if stopper.signum is None:
         return status
     show(f"{stopper.runner.stop_reason}; the same command goes on")

@@ -1,7 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Carries out `alf-sweep`, from its flags to the last line that it prints."""
 
+import glob
 import os
+import subprocess
+import sys
+import time
 from typing import NamedTuple, get_type_hints
 
 import gin
@@ -14,6 +18,7 @@ from alf.config.settings import check_value
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError, import_extra
 from alf.plots.runs import read_run
+from alf.runs.digests import DIGESTS_FILE
 from alf.runs.run_dir import SWEEP_FILE
 from alf.studies.outcome import FAILED, FINISHED
 from alf.studies.placement import Cluster, Machine, find_gpus
@@ -24,6 +29,7 @@ from alf.studies.table import PICTURE_FILE, draw_curves, make_rows, write_tables
 from alf.studies.trials import import_optuna, make_pruner
 
 _GB = 1e9
+_LOOK_SECONDS = 0.2  # the interval at which the wait for another process looks for a signal
 
 
 class Limits(NamedTuple):
@@ -174,6 +180,29 @@ def make_arguments(gin_file, run):
     bindings.append(f"Experiment.seed = {run.seed}")
     params = [f"--gin_param={binding}" for binding in bindings]
     return ["-m", "alf.bin.train", f"--gin_file={gin_file}", f"--root_dir={run.path}", *params]
+
+
+def replicate_first(root_dir, is_stopped):
+    """Makes the first run of a sweep again, in a process; returns the exit status of `alf-replicate`.
+
+    Args:
+        root_dir: path of the sweep. The new run is in its folder `replica`.
+        is_stopped: callable () -> whether to end the process.
+
+    Raises:
+        ConfigError: if no run has digests.
+    """
+    files = sorted(glob.glob(os.path.join(root_dir, "runs", "**", DIGESTS_FILE), recursive=True))
+    if not files:
+        raise ConfigError("--replicate is set: the runs must have Experiment.deterministic = True")
+    flag = f"--root_dir={os.path.join(root_dir, 'replica')}"
+    command = [sys.executable, "-m", "alf.bin.replicate", os.path.dirname(files[0]), flag]
+    with subprocess.Popen(command) as process:
+        while process.poll() is None:
+            if is_stopped():
+                process.terminate()
+            time.sleep(_LOOK_SECONDS)
+    return process.returncode
 
 
 def _conclude(study):

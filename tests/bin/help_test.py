@@ -14,8 +14,8 @@ from tests.programs import ROOT, environment
 
 OWN_FLAGS = {
     "train": "algorithm env gin_file gin_param list_settings ray_address root_dir steps",
-    "sweep": "cluster gin_file gin_param grid max_cores max_memory ray_address root_dir run_cores run_gpus "
-    "run_memory seeds",
+    "sweep": "cluster gin_file gin_param grid max_cores max_memory ray_address replicate root_dir run_cores "
+    "run_gpus run_memory seeds",
     "pbt": "gin_file gin_param population ray_address root_dir",
     "play": "checkpoint gin_param num_episodes overwrite policy root_dir sample seed video",
     "evaluate": "checkpoint gin_param json num_episodes parallel_envs policy root_dir sample seed",

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SavedRun, load_agent: a policy comes back, in this process or another, also while the run goes on."""
 
+import functools
 import json
 import os
 import shutil
@@ -21,6 +22,7 @@ from alf.errors import ConfigError
 from alf.policies.agent import Agent
 from alf.runs import checkpoint_files as files
 from alf.runs.saved_run import SavedRun, load_agent, make_env, restore_policy
+from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
 from tests.builders import build_trainer
 from tests.training.small_runs import IdleTraining, add_to_weights
