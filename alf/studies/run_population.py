@@ -82,6 +82,10 @@ def read_config(gin_files, gin_params):
                 f"Experiment.policies is {value}: alf-pbt does not know several policies; for a population "
                 "in one process, alf-train takes Experiment.policies = @PolicyPopulation()"
             )
+        if name.endswith("Experiment.deterministic") and value != "False":
+            raise ConfigError(
+                "Experiment.deterministic is True: members of alf-pbt copy each other whenever they get there"
+            )
     with wrong_calls_are_config_errors():
         population = Population()
     # The members know neither `Population` nor ranges: their bindings leave gin's configuration here.

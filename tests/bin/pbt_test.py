@@ -262,6 +262,10 @@ WRONG = [
     (dict(gin_param=["Replacement.quantile = 1"]), "Replacement.quantile is 1: .* at most 0.5"),
     (dict(gin_param=["Mutation.rate = 2"]), "Mutation.rate is 2: .* at most 1"),
     (
+        dict(gin_param=["Experiment.deterministic = True", "Experiment.seed = 1"]),
+        "Experiment.deterministic is True: members of alf-pbt copy each other",
+    ),
+    (
         dict(gin_param=["Experiment.policies = @Policies()", "Policies.names = ('a', 'b')"]),
         r"Experiment.policies is @Policies\(\): alf-pbt does not know several policies; .*@PolicyPopulation",
     ),
