@@ -1,11 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Trains runs with `Experiment.deterministic` several times, also with stops, and compares their weights.
 
-    python -m benchmarks.determinism [--case=NAME ...] [--runs=3] [--stops=3] [--file=FILE.jsonl]
+    python -m benchmarks.determinism [--case=NAME ...] [--runs=3] [--stopped_runs=1] [--stops=3]
+        [--file=FILE.jsonl]
 
 Each case is trained --runs times without a stop, the last time with another number of worker processes, and
-once more with --stops stops: SIGKILL and SIGTERM in turn, at random moments, each followed by the same
-command. Prints for each case whether all digests of all runs are equal, and the iterations compared.
+--stopped_runs times with --stops stops: SIGKILL and SIGTERM in turn, at random moments, each followed by the
+same command. Prints for each case whether all digests of all runs are equal, and the iterations compared.
 """
 
 import json
@@ -71,7 +72,10 @@ CASES = {
 }
 _CASES = flags.DEFINE_multi_string("case", [], "Part of the name of a case; without it all of them.")
 _RUNS = flags.DEFINE_integer("runs", 3, "Runs without a stop, of each case.", lower_bound=1)
-_STOPS = flags.DEFINE_integer("stops", 3, "Stops of one more run of each case.", lower_bound=0)
+_STOPPED_RUNS = flags.DEFINE_integer("stopped_runs", 1, "Runs with stops, of each case.", lower_bound=0)
+_STOPS = flags.DEFINE_integer(
+    "stops", 3, "Stops of each of these, as long as it has not ended.", lower_bound=1
+)
 _FILE = flags.DEFINE_string("file", None, "File to which a line of JSON is added for each case.")
 _TIMEOUT = 3600.0  # seconds of a run
 
@@ -80,7 +84,7 @@ def train(folder, arguments, seconds=None, signum=None):
     """Calls alf-train; sends it a signal after so many seconds. Returns whether the run has ended."""
     command = [sys.executable, "-m", "alf.bin.train", f"--root_dir={folder}", "--seed=1", *arguments]
     process = subprocess.Popen(
-        [*command, "--deterministic=True"], stdout=-3, stderr=subprocess.PIPE, text=True
+        [*command, "--deterministic=True"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )
     try:
         _, errors = process.communicate(timeout=seconds or _TIMEOUT)
@@ -103,12 +107,16 @@ def run_case(name, folder, rng):
         seconds.append(time.monotonic() - start)
         digests.append(read_digests(folder / str(i)))
     stops = 0
-    for i in range(_STOPS.value):
-        signum = (signal.SIGKILL, signal.SIGTERM)[i % 2]
-        stops += not train(folder / "stopped", arguments, rng.uniform(0.2, 0.9) * min(seconds), signum)
-    if stops:
-        train(folder / "stopped", arguments)
-        digests.append(read_digests(folder / "stopped"))
+    for i in range(_STOPPED_RUNS.value):
+        stopped = folder / f"stopped{i}"
+        for k in range(_STOPS.value):
+            signum = (signal.SIGKILL, signal.SIGTERM)[(i + k) % 2]
+            if train(stopped, arguments, rng.uniform(0.2, 0.9) * min(seconds), signum):
+                break
+            stops += 1
+        else:
+            train(stopped, arguments)
+        digests.append(read_digests(stopped))
     first, *others = digests
     splits = [find_split(first, other)[1] for other in others]
     agree = all(set(first) == set(other) for other in others) and splits == [None] * len(others)
@@ -118,6 +126,7 @@ def run_case(name, folder, rng):
         "splits": splits,
         "iterations": max(first),
         "runs": _RUNS.value,
+        "stopped_runs": _STOPPED_RUNS.value,
         "stops": stops,
         "seconds": round(min(seconds), 1),
     }
@@ -126,8 +135,8 @@ def run_case(name, folder, rng):
 def main(argv):
     del argv
     chosen = [name for name in CASES if not _CASES.value or any(part in name for part in _CASES.value)]
-    print("| case | iterations | runs | stops of one more | all digests equal |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| case | iterations | runs | runs with stops | stops | all digests equal |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for name in chosen:
         with tempfile.TemporaryDirectory() as folder:
             row = run_case(name, pathlib.Path(folder), random.Random(name))
@@ -135,7 +144,8 @@ def main(argv):
             with open(_FILE.value, "a") as file:
                 file.write(json.dumps(row) + "\n")
         found = "yes" if row["agree"] else f"no: {row['splits']}"
-        print(f"| {name} | {row['iterations']:,} | {row['runs']} | {row['stops']} | {found} |", flush=True)
+        counts = " | ".join(f"{row[key]:,}" for key in ("iterations", "runs", "stopped_runs", "stops"))
+        print(f"| {name} | {counts} | {found} |", flush=True)
 
 
 if __name__ == "__main__":
