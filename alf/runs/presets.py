@@ -2,8 +2,8 @@
 """Presets: settings with which an algorithm learns on most environments of a kind.
 
 `Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
-of the environment, ppo_floats.gin (observations), ppo_continuous.gin (actions), ppo_images.gin and, for all
-algorithms, small_images.gin. A later file replaces bindings of an earlier one, and the user's own bindings
+of the environment, ppo_floats.gin or ppo_integers.gin (observations), ppo_continuous.gin (actions),
+ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces bindings of an earlier one, and the user's own bindings
 replace all of them.
 """
 
@@ -109,6 +109,7 @@ def _list_files(name, observation, action):
     kinds = {
         "": True,
         "_floats": any(spec.dtype.is_floating for spec in observed),
+        "_integers": all(spec.dtype.is_integer and not is_image(spec) for spec in observed),
         "_continuous": any(spec.dtype.is_floating for spec in chosen),
         "_images": any(map(is_image, observed)),
     }

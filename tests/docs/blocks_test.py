@@ -37,7 +37,18 @@ NUM_NOT_RUN = 37  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text", "cpp"}
 COMMANDS = {
     f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"
-    for name in ("train", "pbt", "sweep", "play", "evaluate", "export", "benchmark", "plot", "check_env")
+    for name in (
+        "train",
+        "pbt",
+        "sweep",
+        "play",
+        "evaluate",
+        "export",
+        "benchmark",
+        "plot",
+        "check_env",
+        "replicate",
+    )
 }
 BLOCKS = {path: read_blocks(path) for path in PAGES}
 ALL_BLOCKS = [block for blocks in BLOCKS.values() for block in blocks]

@@ -82,7 +82,7 @@ def files_of(algorithm, kind, caplog):
 
 
 def test_files_follow_from_the_spaces(caplog):
-    assert files_of("ppo", "number", caplog) == ["ppo"]
+    assert files_of("ppo", "number", caplog) == ["ppo", "ppo_integers"]
     assert files_of("PPO", "floats", caplog) == ["ppo", "ppo_floats"]
     assert files_of("ppo", "continuous", caplog) == ["ppo", "ppo_floats", "ppo_continuous"]
     assert files_of("ppo", "image", caplog) == ["ppo", "ppo_images"]
