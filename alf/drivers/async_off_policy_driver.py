@@ -103,6 +103,7 @@ class AsyncOffPolicyDriver(Driver):
             4 * self._num_sources,
         )
         self._dequeue = GraphFunction(self._dequeue_ordered if settings.is_ordered else self._dequeue_batch)
+        self._sort = GraphFunction(self._sort_unrolls)
         self._take_batch: Any = functools.partial(self._dequeue, ())
         self._order = GraphFunction(self._order_unrolls)
         if num_envs:
@@ -218,16 +219,15 @@ class AsyncOffPolicyDriver(Driver):
             batch = self._set_aside.popleft() if self._set_aside else self._take_batch()
         if not self._settings.is_ordered:
             return batch
-        experience, steps, records = batch
-        if self._settings.mode == "overlap":
-            self._begin_episodes()
+        unrolls, records = batch
+        self._go_on()  # First of all: the environments stand still until then.
         self._log_all(records)
-        return experience, steps
+        return self._sort(unrolls)
 
     def _log_all(self, records):
         """Calls metrics and observers with the records of a batch, in the order of the environments."""
         arrays = to_arrays(records)
-        for i in range(self._num_unrolls):
+        for i in arrays["env_id"][:, 0].argsort():
             self._log(tf.nest.map_structure(lambda x, i=i: x[i], arrays))
 
     def _drop_collected(self):
@@ -235,7 +235,8 @@ class AsyncOffPolicyDriver(Driver):
             with self._waiting(), single_threaded():
                 self._take_batch()
 
-    def _begin_episodes(self):
+    def _go_on(self):
+        """Lets the environments make the next batch, if they do so while the learner trains."""
         if self._settings.mode == "overlap":
             # All environments have made their unrolls, so no actor acts while the weights change.
             with single_threaded():
@@ -247,18 +248,18 @@ class AsyncOffPolicyDriver(Driver):
         return experience, count_transitions(experience.step_type)
 
     def _dequeue_ordered(self, _):
-        """Takes a batch with one unroll of each environment, and their records for the log."""
+        """Takes an unroll of each environment, and their records for the log, in any order."""
         # The dependency keeps the executor from waiting for unrolls before they are ordered.
         ordered = [self._order_unrolls(())] if self._settings.mode == "lockstep" else []
         with tf.control_dependencies(ordered):
-            experience, steps = self._dequeue_batch(())
-            records = self._tf_queues.log_queue.dequeue_many(self._num_unrolls)
+            queues = self._tf_queues.learn_queue, self._tf_queues.log_queue
+            return tuple(queue.dequeue_many(self._num_unrolls) for queue in queues)
+
+    def _sort_unrolls(self, experience):
         # Unrolls arrive in the order in which threads finish; sorted, a batch does not depend on it.
         by_env = tf.argsort(experience.env_id[:, 0, 0])
         experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
-        by_env = tf.argsort(records["env_id"][:, 0])
-        records = tf.nest.map_structure(lambda x: tf.gather(x, by_env), records)
-        return experience, steps, records
+        return experience, count_transitions(experience.step_type)
 
     def _order_unrolls(self, _):
         """Orders one unroll of each environment, so that a batch has exactly one of each; returns True."""

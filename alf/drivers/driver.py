@@ -269,11 +269,11 @@ class Driver(abc.ABC):
         self._threads.interrupt()
 
     def reseed(self, seed: int, iterations: int) -> bool:
-        """Seeds the environments and the policy's random numbers for what follows so many train iterations.
+        """Seeds environments and policy for what follows so many train iterations; new episodes begin.
 
-        The environments begin new episodes. Also while the driver runs, in the modes "lockstep" and
-        "overlap": it drops what was collected since the last batch, and goes on like a driver that starts
-        after this call. Environments whose `seed` raises NotImplementedError keep their seeds.
+        In the modes "lockstep" and "overlap" also while the driver runs: it drops what was collected since
+        the last batch, and goes on like a driver that starts after this call. Environments whose `seed`
+        raises NotImplementedError keep their seeds.
 
         Args:
             seed: int, the run's seed.
@@ -285,15 +285,14 @@ class Driver(abc.ABC):
         Raises:
             RuntimeError: if the driver has started in another mode, or with collectors.
         """
-        runs = self._threads.has_started
-        if runs and not self.repeats:
+        given = spawn_seeds([seed, iterations], len(self._envs)), iterations << 32
+        if not self._threads.has_started:
+            return all(self._ask("reseed", "", *given))
+        if not self.repeats:
             raise RuntimeError("reseed() works before start(), or in the modes 'lockstep' and 'overlap'")
-        if runs:
-            self._drop_collected()
-        seeds = spawn_seeds([seed, iterations], len(self._envs))
-        taken = self._ask("reseed", "", seeds, iterations << 32)
-        if runs:
-            self._begin_episodes()
+        self._call(self._drop_collected)
+        taken = self._ask("reseed", "", *given)
+        self._call(self._go_on)
         return all(taken)
 
     @property
@@ -302,10 +301,10 @@ class Driver(abc.ABC):
         return self._settings.is_ordered and self._collectors is None
 
     def _drop_collected(self):  # noqa: B027 (most drivers collect nothing ahead)
-        """Drops what was collected since the last batch; then the environments wait for orders."""
+        """Drops what was collected since the last batch."""
 
-    def _begin_episodes(self):  # noqa: B027
-        """Lets environments that were seeded go on."""
+    def _go_on(self):  # noqa: B027
+        """Lets the environments go on after `reseed`."""
 
     @property
     def num_restarts(self) -> int:
@@ -353,15 +352,19 @@ class Driver(abc.ABC):
         self.learner.synchronize()
 
     def _collect_by(self, observe):
-        """Calls `_collect`. If it fails at a closed queue, raises the error for which the driver ends."""
-        clock = self.clocks.learner
-        clock.lap(REST, times=0)
+        """Calls `_collect`, and counts its time."""
+        self.clocks.learner.lap(REST, times=0)
         try:
-            return self._collect(observe)
+            return self._call(self._collect, observe)
+        finally:
+            self.clocks.learner.lap(STORE)
+
+    def _call(self, function, *args):
+        """Calls a function. If it fails at a closed queue, raises the error for which the driver ends."""
+        try:
+            return function(*args)
         except QUEUE_CLOSED as error:
             closed = error
-        finally:
-            clock.lap(STORE)
         # Not in the handler: Python would show the closed queue as the context of the thread's error.
         self._threads.raise_if_stopping()
         raise closed

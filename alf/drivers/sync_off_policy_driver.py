@@ -123,7 +123,7 @@ class SyncOffPolicyDriver(Driver):
     def repeats(self) -> bool:
         return True
 
-    def _begin_episodes(self):
+    def _go_on(self):
         self._take()
 
     def _collect(self, observe):

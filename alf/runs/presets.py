@@ -3,8 +3,8 @@
 
 `Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
 of the environment, ppo_floats.gin or ppo_integers.gin (observations), ppo_continuous.gin (actions),
-ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces bindings of an earlier one, and the user's own bindings
-replace all of them.
+ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces bindings of an earlier one,
+and the user's own bindings replace all of them.
 """
 
 from collections.abc import Mapping

@@ -3,6 +3,7 @@
 
 import functools
 import json
+import threading
 import time
 
 import gin
@@ -14,7 +15,7 @@ from alf.config.parsing import check_dead_bindings
 from alf.core.randomness import spawn_seeds
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics, Metric
-from alf.errors import ConfigError
+from alf.errors import ConfigError, InterruptedDriverError
 from alf.policies.random_policy import RandomPolicy
 from alf.replay import make_replayer
 from alf.testing.fakes import (
@@ -348,6 +349,30 @@ def test_after_reseed_a_driver_goes_on_like_one_that_starts(driver_class, kwargs
     # What was dropped does not count.
     assert our_steps - steps == their_steps
     assert our_returns == returns + their_returns
+
+
+def test_reseed_can_be_interrupted():
+    class Hangs(MatchObservationEnvironment):
+        def _step(self, action):
+            hung.set()
+            released.wait(60)
+            return super()._step(action)
+
+    hung, released = threading.Event(), threading.Event()
+    envs = [Hangs(2)]
+    policy = RandomPolicy(EnvSpecs(envs).observation, EnvSpecs(envs).action)
+    driver = build_driver(
+        AsyncOffPolicyDriver, envs, RecordingLearner(policy), unroll_length=3, mode="overlap"
+    )
+    driver.start()
+    try:
+        assert hung.wait(60)
+        threading.Timer(0.2, driver.interrupt).start()
+        with pytest.raises(InterruptedDriverError):
+            driver.reseed(7, 1)
+    finally:
+        released.set()
+        driver.stop()
 
 
 def test_reseed_without_environments():

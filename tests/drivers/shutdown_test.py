@@ -676,11 +676,11 @@ ASYNC_POINTS = [
     (Driver, "_waiting"),
     (DriverThread, "run"),
     (unroller, "keep_python_thread"),  # with which each call of an environment begins
-    (LogThread, "work"),
 ]
+LOG_POINTS = [(LogThread, "work")]
 PREFETCH_POINTS = [(PrefetchThread, "work"), (PrefetchThread, "take")]
 COPY_POINTS = [(Semaphore, "hold"), (Policy, "assign")]
-OVERLAP_POINTS = [*COPY_POINTS, (AsyncOffPolicyDriver, "_renew_weights")]
+OVERLAP_POINTS = [*COPY_POINTS, (AsyncOffPolicyDriver, "_renew_weights"), (AsyncOffPolicyDriver, "_log_all")]
 SYNC_POINTS = [
     (graph_steps, "trace"),
     (Driver, "_waiting"),
@@ -691,9 +691,9 @@ SYNC_POINTS = [
 ]
 # Of each of KINDS_OF_DRIVERS.
 POINTS = [
-    ASYNC_POINTS,
+    ASYNC_POINTS + LOG_POINTS,
     ASYNC_POINTS + COPY_POINTS,
-    ASYNC_POINTS + PREFETCH_POINTS,
+    ASYNC_POINTS + LOG_POINTS + PREFETCH_POINTS,
     ASYNC_POINTS + OVERLAP_POINTS,
     SYNC_POINTS,
 ]
