@@ -15,7 +15,7 @@ from alf.config.gin_files import find_gin_file
 from alf.runs.packed_agent import pack_agent
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_SMALL = ["CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "CliffWalking-v1", "Pendulum-v1"]
+_SMALL = ["CartPole-v1", "Acrobot-v1", "FrozenLake-v1", "CliffWalking-v1", "Taxi-v4", "Pendulum-v1"]
 if importlib.util.find_spec("Box2D"):
     _SMALL.append("LunarLander-v3")
 

@@ -13,7 +13,8 @@ import alf
 TARGETS = {
     ("ppo", "CartPole-v1"): (60_000, 350.0),
     ("ppo", "Pendulum-v1"): (150_000, -400.0),
-    ("ppo", "FrozenLake-v1"): (150_000, 0.5),
+    ("ppo", "FrozenLake-v1"): (200_000, 0.5),
+    ("ppo", "CliffWalking-v1"): (200_000, -60.0),
     ("impala", "CartPole-v1"): (150_000, 250.0),
     ("dqn", "CartPole-v1"): (50_000, 200.0),
     ("sac", "CartPole-v1"): (15_000, 100.0),  # with actions that are integers

@@ -273,14 +273,11 @@ class Driver(abc.ABC):
 
         In the modes "lockstep" and "overlap" also while the driver runs: it drops what was collected since
         the last batch, and goes on like a driver that starts after this call. Environments whose `seed`
-        raises NotImplementedError keep their seeds.
+        raises NotImplementedError keep their seeds; returns False if there are some.
 
         Args:
             seed: int, the run's seed.
             iterations: int, below 2^31; another number gives other seeds.
-
-        Returns:
-            whether all environments have taken their seeds.
 
         Raises:
             RuntimeError: if the driver has started in another mode, or with collectors.
