@@ -83,7 +83,7 @@ def use_unroller():
     unroller = EnvUnroller(envs, specs, policy, 3, ask, [StageClock()])
     with single_threaded():
         index = tf.TensorSpec((), tf.int32)
-        frame = unroller.run(trace(unroller.first_frame, index), 0)
+        frame = unroller.begin(trace(unroller.first_frame, index, tf.TensorSpec((), tf.int64)), 0)
         unroller.run(trace(unroller.unroll, index, specs.frame_spec(policy)), 0, frame)
     return weakref.ref(unroller), weakref.ref(envs[0])
 

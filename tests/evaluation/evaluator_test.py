@@ -293,20 +293,21 @@ def test_the_best_checkpoint_is_kept(tmp_path):
 
 def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplog):
     """First no checkpoint can be kept for an evaluation, then not the best one."""
-    keep, calls = files.keep, []
+    mark, calls = files.mark_complete, []
 
-    def fail(path, target):
-        calls.append(os.path.basename(target))
-        if calls[-1] == "best" or len(calls) <= 2:
+    def fail(path, target=None, updates=None):
+        calls.append(os.path.basename(target or os.path.dirname(path)))
+        if calls[-1] == "best" or (calls[-1] == "evaluated" and calls.count("evaluated") <= 2):
             raise OSError(errno.ENOSPC, "No space left on device")
-        return keep(path, target)
+        return mark(path, updates)
 
     monkeypatch.setattr(files, "keep", fail)
+    monkeypatch.setattr(files, "mark_complete", fail)
     trainer = make_trainer(tmp_path, interval_steps=1, num_episodes=1)
     poll = find_evaluator(trainer).poll
     find_evaluator(trainer).poll = lambda timeout=0.0: poll(60.0)
     assert trainer.train() == (True, "num_iterations=5 reached")
-    assert calls == ["evaluated"] * 2 + ["evaluated", "best"] * 3
+    assert calls == ["evaluated"] * 2 + ["evaluated", "best"] * 3 + ["checkpoints"]
     assert caplog.text.count("No space left on device") == 2 + 3
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from alf.core.randomness import spawn_seeds
 from alf.data_structures import FIRST, Experience, LogRecord, LossInfo, count_transitions
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import StageClock
@@ -88,6 +89,11 @@ class CountingDriver(Driver):
     def start(self):
         self._begin()
         self._rows = [env.reset() for env in self._envs]
+
+    def reseed(self, seed, iterations):
+        for env, given in zip(self._envs, spawn_seeds([seed, iterations], len(self._envs)), strict=True):
+            with contextlib.suppress(NotImplementedError):
+                env.seed(given)
 
     def _collect(self, observe):
         self._threads.raise_if_stopping()
