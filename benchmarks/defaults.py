@@ -7,7 +7,8 @@
 Adds a line to the file for each run that it does not have yet, so that it may be stopped and called again.
 --sb3_python is the Python of an environment with Stable-Baselines3; without it only ALF trains. Prints the
 table of all runs in the file: the average return of the last 100 episodes and the seconds of the whole
-process, each as mean and standard deviation over the seeds.
+process, each as mean and standard deviation over the seeds; and the median of the steps and seconds of
+training until a run has the mean last return of the other library's runs, if more than half of them have.
 """
 
 import json
@@ -84,18 +85,37 @@ def train_all(path, tasks, seeds, libraries):
 
 def format_table(runs):
     """Returns the table of the runs, in Markdown."""
-    lines = ["| task | steps | library | return | seconds | seeds |", "| --- | --- | --- | --- | --- | --- |"]
-    for task, library in dict.fromkeys((task, library) for library, task, _ in runs):
-        rows = [row for key, row in runs.items() if key[:2] == (library, task)]
+    header = ["task", "steps", "library", "return", "seconds", "seeds", "as good as the other after"]
+    lines = [f"| {' | '.join(header)} |", "| --- " * len(header) + "|"]
+    for task, library in sorted({(task, library) for library, task, _ in runs}):
+        mine, others = (
+            [row for (name, *_), row in runs.items() if row["task"] == task and (name == library) == own]
+            for own in (True, False)
+        )
         algorithm, env, steps = task.split(":")
         cells = [
-            _spread([row["curve"][-1][-1] for row in rows], 1),
-            _spread([row["seconds"] for row in rows], 0),
+            _spread([row["curve"][-1][-1] for row in mine], 1),
+            _spread([row["seconds"] for row in mine], 0),
+            f"{len(mine)}",
+            _describe_reach(mine, others),
         ]
-        lines.append(
-            f"| {algorithm} {env} | {int(steps):,} | {library} | {' | '.join(cells)} | {len(rows)} |"
-        )
+        lines.append(f"| {algorithm} {env} | {int(steps):,} | {library} | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _describe_reach(rows, others):
+    """Describes when runs reach the mean last return of others: the median steps and seconds of training."""
+    if not others:
+        return ""
+    target = statistics.fmean(row["curve"][-1][-1] for row in others)
+    reached = [
+        next(((steps, seconds) for steps, seconds, x in row["curve"] if x is not None and x >= target), None)
+        for row in rows
+    ]
+    found = [x for x in reached if x is not None]
+    if 2 * len(found) <= len(rows):
+        return f"{len(found)} of {len(rows)} runs"
+    return "{:,.0f} steps, {:.0f} s".format(*map(statistics.median, zip(*found, strict=True)))
 
 
 def _spread(values, digits):

@@ -144,7 +144,7 @@ class AsyncOffPolicyDriver(Driver):
         if self._settings.copy_period is not None:
             self._policy.assign(self.learner.policy)
         common = self._threads.coord, self._tf_queues
-        # In the other modes `collect` logs, so that metrics show each batch and nothing later.
+        # In lockstep and overlap `collect` logs, so that metrics show each batch and nothing later.
         threads: list[Any] = [] if self._settings.is_ordered else [LogThread(*common, self._log)]
         env_threads: list[Any] = []
         # The threads call the graphs in this context, so they must be traced in it.
