@@ -79,7 +79,7 @@ CASES = {
         env=functools.partial(RememberEnvironment, 4),
         policy=functools.partial(
             ActorCriticPolicy,
-            network=functools.partial(network, rnn=functools.partial(LSTM, 4)),
+            network=functools.partial(network, rnn=functools.partial(LSTM, units=4)),
         ),
     ),
 }
