@@ -123,9 +123,6 @@ class SyncOffPolicyDriver(Driver):
     def repeats(self) -> bool:
         return True
 
-    def _go_on(self):
-        self._take()
-
     def _collect(self, observe):
         self._threads.check_runs()
         total = 0
@@ -163,8 +160,8 @@ class Handover:
     Attributes:
         orders: `queue.SimpleQueue`; for each True the thread makes an unroll of each environment, for each
             False it answers what it was asked.
-        outcomes: `queue.SimpleQueue`: None, when all environments are reset; lists of pairs of `Experience`
-            and `LogRecord`, one for each environment.
+        outcomes: `queue.SimpleQueue`: first None, when all environments are reset; then lists of pairs of
+            `Experience` and `LogRecord`, one for each environment.
     """
 
     def __init__(self):
@@ -213,7 +210,7 @@ class UnrollThread(DriverThread):
     def work(self):
         # One environment after another, in one thread, so that runs with the same seed make the same data.
         indices = range(self._num_envs)
-        if any(self._unroller.begins):
+        if self._frames is None:
             self._clock.lap(REST)
             self._frames = [self._unroller.begin(self._first_frame, index) for index in indices]
             self._queues.outcomes.put(None)
@@ -221,6 +218,8 @@ class UnrollThread(DriverThread):
             self._clock.lap(HAND_OVER)
             done = []
             for index in indices:
+                if self._unroller.begins[index]:
+                    self._frames[index] = self._unroller.begin(self._first_frame, index)
                 done.append(self._unroller.run(self._unroll, index, self._frames[index]))
                 self._clock.lap(REST)
             self._frames = [frame for frame, _ in done]
