@@ -20,7 +20,7 @@ from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.runs import experiment as experiment_module
 from alf.runs.checkpoint_files import list_numbers
 from alf.runs.digests import find_split, is_noted, read_digests
-from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
+from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment, RememberEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
 from tests.builders import build_trainer
@@ -164,6 +164,7 @@ def test_evaluations_change_nothing(tmp_path):
 
 WRONG = {
     "mode must be 'lockstep' or 'overlap'": dict(parts=ppo("async")),
+    "an environment has no seed": dict(parts=ppo("lockstep", env=functools.partial(CountingEnvironment, 4))),
     "Experiment.seed": dict(parts=ppo("lockstep", seed=None)),
     "max_seconds must be None": dict(stop={"max_seconds": 1.0}),
     "interval_steps must be set": dict(interval_steps=None),
@@ -185,7 +186,7 @@ WRONG = {
 
 @pytest.mark.parametrize("rule", WRONG)
 def test_what_cannot_repeat_is_refused(tmp_path, rule):
-    with pytest.raises(ConfigError, match=f"Experiment.deterministic is True: .*{rule}"):
+    with pytest.raises(ConfigError, match=f"Experiment.deterministic is True.*{rule}"):
         make_trainer(tmp_path, **{"parts": CASES["lockstep"], **WRONG[rule]})
     assert not os.listdir(tmp_path)
 
