@@ -9,7 +9,6 @@ Each case is trained --runs times without a stop, the last time with another num
 same command. Prints for each case whether all digests of all runs are equal, and the iterations compared.
 """
 
-import json
 import pathlib
 import random
 import signal
@@ -21,6 +20,7 @@ import time
 from absl import app, flags
 
 from alf.runs.digests import find_split, read_digests
+from benchmarks.series import add_row
 
 _WORKERS, _OTHER_WORKERS = "--num_workers=1", "--num_workers=2"  # of each group of environments
 PPO = ("--algorithm=ppo", "--Checkpoints.interval_steps=10_000")
@@ -141,8 +141,7 @@ def main(argv):
         with tempfile.TemporaryDirectory() as folder:
             row = run_case(name, pathlib.Path(folder), random.Random(name))
         if _FILE.value:
-            with open(_FILE.value, "a") as file:
-                file.write(json.dumps(row) + "\n")
+            add_row(pathlib.Path(_FILE.value), row)
         found = "yes" if row["agree"] else f"no: {row['splits']}"
         counts = " | ".join(f"{row[key]:,}" for key in ("iterations", "runs", "stopped_runs", "stops"))
         print(f"| {name} | {counts} | {found} |", flush=True)

@@ -13,6 +13,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
+# The modules of all commands in alf/bin.
+COMMANDS = (
+    "train",
+    "pbt",
+    "sweep",
+    "play",
+    "evaluate",
+    "export",
+    "benchmark",
+    "plot",
+    "check_env",
+    "replicate",
+)
 
 
 class Done(NamedTuple):

@@ -5,11 +5,12 @@ import functools
 import importlib
 import os
 import sys
+import time
 
 import gin
 import tensorflow as tf
 
-from alf.core.tf_runtime import single_threaded
+from alf.core.tf_runtime import single_threaded, timestamp
 
 
 def count_threads():
@@ -22,6 +23,13 @@ def count_threads():
     tf.linalg.matmul(tf.ones((9, 9)), tf.ones((9, 9)))
     print(tf.config.threading.get_intra_op_parallelism_threads(), len(os.listdir("/proc/self/task")))
     driver.stop()
+
+
+def stamp_time():
+    """Seconds between the times of a graph and of Python. `sys.argv` 1: TensorFlow is deterministic."""
+    if int(sys.argv[1]):
+        tf.config.experimental.enable_op_determinism()
+    print(int(time.time() - tf.function(timestamp)().numpy()))
 
 
 def nest_functions():

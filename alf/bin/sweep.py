@@ -58,7 +58,8 @@ def run():
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         tried = seeds, GRID.value
-        status = run_sweep(ROOT_DIR.value, GIN_FILE.value, GIN_PARAM.value, *tried, limits, stopper.watch)
+        rest = limits, stopper.watch, REPLICATE.value
+        status = run_sweep(ROOT_DIR.value, GIN_FILE.value, GIN_PARAM.value, *tried, *rest)
         if REPLICATE.value and not status and stopper.signum is None:
             status = replicate_first(ROOT_DIR.value, lambda: stopper.signum is not None)
     if stopper.signum is None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.eager import context
+from tensorflow.python.framework import config
 
 from alf.errors import ConfigError
 
@@ -18,7 +19,6 @@ from alf.errors import ConfigError
 # function, branch and loop body runs on a thread of its own while its caller waits.
 SPARE_THREADS = 8
 _DEFAULT_THREADS = 64  # enough for most drivers
-_refuses_timestamps = False  # whether TensorFlow raises an error in `tf.timestamp`
 
 
 def single_threaded():
@@ -189,13 +189,12 @@ def abort_exchanges(reason):
 def require_deterministic_operations():
     """Makes TensorFlow choose kernels that round alike in each run; it refuses operations without one."""
     tf.config.experimental.enable_op_determinism()
-    global _refuses_timestamps
-    _refuses_timestamps = True
 
 
 def timestamp():
     """Returns the seconds since the epoch, a float64 scalar, in the graph."""
-    if not _refuses_timestamps:
+    # Not an own switch: the user may have called `enable_op_determinism`, too.
+    if not config.is_op_determinism_enabled():
         return tf.timestamp()
     now = tf.numpy_function(time.time, [], tf.float64)
     now.set_shape(())

@@ -64,7 +64,7 @@ def list_cut_off(folder):
 def begin(path):
     """Marks a checkpoint as partial, and removes all other files that it has. Then it can be written."""
     folder, start = os.path.split(path)
-    make(folder)
+    make_folder(folder)
     # First: if this process is killed now, the rest counts as cut off, and never as a damaged checkpoint.
     open(path + PARTIAL, "wb").close()
     with contextlib.suppress(OSError):
@@ -145,7 +145,7 @@ def keep(path, folder):
 
     The files are links to the same content where the file system can do that, so that they cost no space.
     """
-    make(folder)
+    make_folder(folder)
     source, name = os.path.split(path)
     kept = os.path.join(folder, name)
     begin(kept)
@@ -166,7 +166,7 @@ def remove_others(path):
             remove(path_of(folder, number))
 
 
-def make(folder):
+def make_folder(folder):
     """Makes a folder, but not its parent: if somebody has removed or renamed a root_dir, it stays so."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder)

@@ -81,7 +81,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         """
         path = files.path_of(os.path.join(self._path, "evaluated"), self.iterations)
         with _save_errors():
-            files.make(self._path)  # before the first checkpoint
+            files.make_folder(self._path)  # before the first checkpoint
             self._write(path)
             files.remove_others(path)
         return path

@@ -44,7 +44,7 @@ class Limits(NamedTuple):
     ray_address: str | None = None
 
 
-def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
+def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start, replicates=False):
     """Trains all runs of a sweep, or the runs that a sweep in the folder still lacks.
 
     Args:
@@ -54,6 +54,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
         grid: list of texts, the value of the flag.
         limits: `Limits`.
         on_start: callable (`Runner`), called before the first run starts.
+        replicates: whether the runs must be deterministic, for `replicate_first`.
 
     Returns:
         the exit status: 1 if a run has failed, else 0.
@@ -63,6 +64,11 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start):
     """
     sweep, grid, config, settings = read_config(gin_files, gin_params, grid)
     check_trials(config, grid, sweep.settings)
+    is_deterministic = any(
+        x.endswith("Experiment.deterministic") and settings[x] != "False" for x in settings
+    )
+    if replicates and not is_deterministic:
+        raise ConfigError("--replicate is set: the runs must have Experiment.deterministic = True")
 
     def make_study(folder, gin_file, announce):
         rest = settings, seeds, sweep, grid, lambda run: make_arguments(gin_file, run), announce
@@ -189,12 +195,8 @@ def replicate_first(root_dir, is_stopped):
         root_dir: path of the sweep. The new run is in its folder `replica`.
         is_stopped: callable () -> whether to end the process.
 
-    Raises:
-        ConfigError: if no run has digests.
     """
     files = sorted(glob.glob(os.path.join(root_dir, "runs", "**", DIGESTS_FILE), recursive=True))
-    if not files:
-        raise ConfigError("--replicate is set: the runs must have Experiment.deterministic = True")
     flag = f"--root_dir={os.path.join(root_dir, 'replica')}"
     command = [sys.executable, "-m", "alf.bin.replicate", os.path.dirname(files[0]), flag]
     with subprocess.Popen(command) as process:

@@ -58,6 +58,9 @@ def test_a_sweep_replicates_its_first_run(call, tmp_path):
     config = tmp_path / "run.gin"
     assert call("train", *SETTINGS, *DETERMINISTIC, "--root_dir=run")[0] == 0
     config.write_text((tmp_path / "run" / "operative_config.gin").read_text())
+    wrong = call("sweep", f"--gin_file={config}", "--gin_param=Experiment.deterministic=False", *sweep)
+    assert wrong[0] == 2 and "--replicate is set: the runs must have" in wrong[2]
+    assert not (tmp_path / "sweep").exists()
     status, _, errors = call("sweep", f"--gin_file={config}", *sweep)
     assert status == 0, errors
     assert (tmp_path / "sweep" / "replica" / DIGESTS_FILE).exists()

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The numbers of threads with which TensorFlow starts."""
+"""What belongs to the process of TensorFlow: its threads, and whether its operations are deterministic."""
 
 import pytest
 
@@ -31,3 +31,10 @@ def test_the_intra_op_pool_has_as_many_threads_as_set(run):
 def test_functions_in_functions_do_not_wait_for_each_other(run, started_with, threads):
     """On any number of cores, also where a user's program has started TensorFlow before it imports ALF."""
     assert run("nest_functions", started_with) == [4, threads]
+
+
+@pytest.mark.parametrize("is_deterministic", [0, 1])
+def test_graphs_stamp_the_time_also_where_tensorflow_refuses_to(run, is_deterministic):
+    """Between the two clocks is one call of a traced function."""
+    (seconds,) = run("stamp_time", is_deterministic)
+    assert 0 <= seconds < 60

@@ -29,27 +29,13 @@ from alf.config.registry import import_settings
 from alf.config.renames import find_translations
 from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
-from tests.programs import environment, run_program
+from tests.programs import COMMANDS, environment, run_program
 
 import_settings()
 
 NUM_NOT_RUN = 38  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text", "cpp"}
-COMMANDS = {
-    f"alf-{name.replace('_', '-')}": f"alf.bin.{name}"
-    for name in (
-        "train",
-        "pbt",
-        "sweep",
-        "play",
-        "evaluate",
-        "export",
-        "benchmark",
-        "plot",
-        "check_env",
-        "replicate",
-    )
-}
+MODULES = {f"alf-{name.replace('_', '-')}": f"alf.bin.{name}" for name in COMMANDS}
 BLOCKS = {path: read_blocks(path) for path in PAGES}
 ALL_BLOCKS = [block for blocks in BLOCKS.values() for block in blocks]
 RUNNABLE = [path for path, blocks in BLOCKS.items() if any(x.language != "text" for x in blocks)]
@@ -141,7 +127,7 @@ def run_gin(block, folder, **_):
 
 def run_bash(block, folder, run_example, **_):
     for command in read_commands(block):
-        if command.program in COMMANDS:
+        if command.program in MODULES:
             check_flags(command)
             if block.reason is None:
                 run_alf(command, folder, run_example)
@@ -168,7 +154,7 @@ def run_alf(command, folder, run_example):
 
 def run_command(program, arguments, folder):
     added = page_setup.SHORTER.get(program, [])
-    done = run_program(f"{COMMANDS[program]}:console_main", *arguments, *added, cwd=folder)
+    done = run_program(f"{MODULES[program]}:console_main", *arguments, *added, cwd=folder)
     assert done.status == 0, (program, arguments, done.err)
     assert "Traceback" not in done.err
 
