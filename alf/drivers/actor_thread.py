@@ -9,6 +9,7 @@ from alf.core.tf_runtime import timestamp
 from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
 from alf.drivers.threads import DriverThread
+from alf.networks.images import is_image
 from alf.ops import draws
 
 # The most batches of requests for one call of the graph. A call costs some hundred microseconds of Python, so
@@ -35,24 +36,52 @@ def act(policy, time_step, state, owners):
     # the weights, and call old weights new.
     with tf.control_dependencies([time_step.step_type]):
         version = policy.read_version(time_step)
-    with tf.control_dependencies([version]), draws.owned_by(owners):
-        return policy.rollout(time_step, state), version
+
+    def rollout():
+        with draws.owned_by(owners):
+            return policy.rollout(time_step, state)
+
+    if any(map(is_image, tf.nest.flatten(policy.observation_spec))):
+        # TensorFlow leaves the body of a loop as it is: only in a function do convolutions become oneDNN's.
+        rollout = tf.function(rollout, autograph=False)
+    with tf.control_dependencies([version]):
+        return rollout(), version
 
 
-def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_index, num_batches):
+def answer(policy, device, weights, time_step, state, owners):
+    """Calls `act` on a device; the arguments and the result are those of `act`, and these:
+
+    Args:
+        device: text, the TensorFlow device where the policy acts; None leaves the choice to TensorFlow.
+        weights: `Semaphore` with a permit for each caller. A permit is held while the policy acts, so that
+            the weights do not change within an answer. None: the policy acts without.
+    """
+
+    def call():
+        # Without a device this lifts the CPU that `trace` sets for the queues, and TensorFlow chooses.
+        with tf.device(device):
+            return act(policy, time_step, state, owners)
+
+    return call() if weights is None else weights.hold(1, (time_step, state), call)
+
+
+def answer_frame(policy, device, weights, specs, env_index, frame):
+    """Answers an environment in its own loop, without an actor; returns what `TFQueues.ask_actor` does."""
+    time_step = frame.time_step._replace(env_id=specs.env_ids(env_index))
+    return answer(policy, device, weights, time_step, frame.state, [(env_index, frame.count)])
+
+
+def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, num_batches):
     """Answers batches of requests, in the graph. One trace serves all actor queues.
 
     For each batch it takes the K oldest requests, calls the policy once for all of them and sends the
     answers.
 
     Args:
-        policy: `Policy`.
-        device: text, the TensorFlow device where the policy acts; None leaves the choice to TensorFlow.
+        policy, device, weights: as in `answer`.
         specs: `EnvSpecs` of the environments.
         tf_queues: `TFQueues`.
         num_requests: int, K, requests that are answered at a time.
-        guards_weights: whether to hold a permit of `TFQueues.weights` while the policy acts, so that the
-            weights do not change within an answer.
         actor_index: int32 scalar, the number of the actor queue.
         num_batches: int32 scalar, the number of batches to answer.
 
@@ -83,15 +112,7 @@ def serve(policy, device, specs, tf_queues, num_requests, guards_weights, actor_
         )
 
         owners = list(zip(tf.unstack(requests.env_index), tf.unstack(requests.count), strict=True))
-
-        def call():
-            # Without a device this lifts the CPU that `trace` sets for the queues, and TensorFlow chooses.
-            with tf.device(device):
-                return act(policy, time_step, state, owners)
-
-        policy_step, version = (
-            tf_queues.weights.hold(1, (time_step, state), call) if guards_weights else call()
-        )
+        policy_step, version = answer(policy, device, weights, time_step, state, owners)
         # A return queue has one place, and its environment asks again only after it has taken the answer: no
         # answer waits for a place, so a slow environment does not hold up the others of its batch.
         sent = [

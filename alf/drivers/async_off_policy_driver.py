@@ -24,7 +24,7 @@ from alf.core.tf_runtime import (
     trace,
 )
 from alf.data_structures import Experience, count_transitions
-from alf.drivers.actor_thread import ActorThread, serve
+from alf.drivers.actor_thread import ActorThread, answer_frame, serve
 from alf.drivers.collector_thread import Collectors, CollectorThread, hand_over_all
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
@@ -32,7 +32,7 @@ from alf.drivers.env_thread import EnvThread
 from alf.drivers.graph_steps import count_nested_threads
 from alf.drivers.log_thread import LogThread, make_log_record, to_arrays
 from alf.drivers.prefetch_thread import PrefetchThread
-from alf.drivers.stage_clock import COPY, StageClock
+from alf.drivers.stage_clock import ASK, COPY, INFERENCE, StageClock
 from alf.drivers.tf_queues import TFQueues
 from alf.drivers.threads import QUEUE_CLOSED
 from alf.drivers.unroller import EnvUnroller
@@ -46,8 +46,9 @@ class AsyncOffPolicyDriver(Driver):
     """Steps environments, chooses actions and trains at the same time, in threads that queues connect.
 
     Each environment has a thread that steps it and asks an actor for actions. An actor is a thread that
-    answers `actor_queue_cap` requests at a time, the oldest first. T transitions of one environment make an
-    unroll, which waits in the learn queue. `DriverSettings.mode` says which unrolls make a batch.
+    answers `actor_queue_cap` requests at a time, the oldest first; with `num_actor_queues = 0` there is none,
+    and the environments' threads call the policy. T transitions of one environment make an unroll, which
+    waits in the learn queue. `DriverSettings.mode` says which unrolls make a batch.
 
     Args:
         envs, learner, unroll_length, settings, monitoring, overwrite_policy_output: as in `Driver`.
@@ -115,11 +116,14 @@ class AsyncOffPolicyDriver(Driver):
                 specs,
                 policy,
                 self._unroll_length,
-                queues.ask_actor,
+                queues.ask_actor
+                if num_actors
+                else functools.partial(answer_frame, *self._answering(), specs),
                 self.clocks.environments,
                 overwrite_policy_output,
                 queues.env_turn if settings.one_env_at_a_time else None,
                 settings.sticky,
+                ASK if num_actors else INFERENCE,
             )
         collector_orders: list[Any] = [] if collectors is None else [queues.collector_orders]
         self._orders = [*queues.unroll_orders, *collector_orders]
@@ -170,9 +174,8 @@ class AsyncOffPolicyDriver(Driver):
         first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
         unroll = self._unroller.trace(self._unroll_and_enqueue, self._specs.frame_spec(self._policy))
         settings = self._settings
-        copies = settings.copy_period is not None
-        served = self._policy, settings.actor_device, self._specs, queues, settings.actor_queue_cap, copies
-        serve_actor = trace(functools.partial(serve, *served), index, index)
+        served = *self._answering(), self._specs, queues, settings.actor_queue_cap
+        serve_actor = trace(functools.partial(serve, *served), index, index) if self.clocks.actors else None
         common, num_envs = (self._threads.coord, queues), len(self._envs)
         env_threads = [
             EnvThread(
@@ -189,6 +192,11 @@ class AsyncOffPolicyDriver(Driver):
         ]
         actors = [ActorThread(*common, i, serve_actor, clock) for i, clock in enumerate(self.clocks.actors)]
         return actors, env_threads
+
+    def _answering(self):
+        """Returns what answers need: the policy, its device, and the permits to read weights that change."""
+        copies = self._settings.copy_period is not None
+        return self._policy, self._settings.actor_device, self._tf_queues.weights if copies else None
 
     def _make_collector_thread(self):
         """Starts the collectors in other processes, and makes the thread that receives their unrolls."""
@@ -356,7 +364,8 @@ class AsyncOffPolicyDriver(Driver):
             with tf.control_dependencies(self._policy.assign(self.learner.policy)):
                 return tf.constant(True)
 
-        self._tf_queues.weights.hold(len(self._tf_queues.actor_queues), [], copy)
+        weights = self._tf_queues.weights
+        weights.hold(weights.num_permits, [], copy)
 
     def _unroll_and_enqueue(self, env_index, frame):
         """Makes one unroll and puts it into the log queue and the learn queue, in the graph.

@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
-from alf.config.kinds import NonNegativeFloat, PositiveInt
+from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Timeout, configurable
 from alf.data_structures import LogRecord
 from alf.drivers.metrics import EpisodeStatistics
@@ -35,7 +35,8 @@ class DriverSettings:
             "poll": like "async", but `collect` never waits: it takes all batches that are ready, perhaps
             none.
         num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
-            i % num_actor_queues.
+            i % num_actor_queues. 0: each environment's thread calls the policy itself, which saves two
+            hand-overs between threads for each step. It pays where `batch_size` is small.
         actor_queue_cap: K, environments that an actor answers at a time. 1 gives the quickest answer; more
             costs less for each environment. num_actor_queues * K is at most the number of environments.
         learn_queue_cap: Q, unrolls of a batch; at most the number of environments.
@@ -66,7 +67,7 @@ class DriverSettings:
     """
 
     mode: Literal["async", "lockstep", "overlap", "poll"] = "async"
-    num_actor_queues: PositiveInt = 1
+    num_actor_queues: NonNegativeInt = 1
     actor_queue_cap: PositiveInt = 1
     learn_queue_cap: PositiveInt = 1
     max_waiting_batches: PositiveInt = 1
@@ -107,6 +108,11 @@ class DriverSettings:
             raise ConfigError(
                 f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actors} * "
                 f"{capacity}: an actor would wait for ever for more environments than it has"
+            )
+        if num_actors == 0 and capacity > 1:
+            raise ConfigError(
+                f"actor_queue_cap is {capacity}, but num_actor_queues is 0: without actors each environment is "
+                "answered by itself"
             )
         # An environment that has made its unroll asks for no more actions, and an actor waits
         # until K environments have asked. So the K that share an actor must be all of its environments.

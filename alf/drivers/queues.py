@@ -124,9 +124,13 @@ class Semaphore:
     Args:
         num_permits: int, permits, all of which are free at first.
         name: text, shown in errors.
+
+    Attributes:
+        num_permits: as above.
     """
 
     def __init__(self, num_permits, name):
+        self.num_permits = num_permits
         self._queue = NestFIFOQueue(num_permits, tf.TensorSpec((), tf.bool), name)
         for _ in range(num_permits):
             self._queue.enqueue(True)

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SyncOffPolicyDriver: makes the same data as the asynchronous driver, one environment at a time."""
 
+import functools
 import queue
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from alf.config.settings import configurable
 from alf.core.annotations import Array, Environment
 from alf.core.tf_runtime import reserve_threads, single_threaded
 from alf.data_structures import Experience, count_transitions
-from alf.drivers.actor_thread import act
+from alf.drivers.actor_thread import answer_frame
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.graph_steps import count_nested_threads
@@ -63,19 +64,14 @@ class SyncOffPolicyDriver(Driver):
         self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
         # The thread of the environments, and the caller.
         reserve_threads(2 + count_nested_threads(self._envs))
-
-        def ask(env_index, frame):
-            # In the place of an actor: no queue, and the weights of the learner itself.
-            time_step = frame.time_step._replace(env_id=specs.env_ids(env_index))
-            return act(learner.policy, time_step, frame.state, [(env_index, frame.count)])
-
         self.clocks.environments.append(StageClock())
         self._threads.unroller = self._unroller = EnvUnroller(
             self._envs,
             specs,
             learner.policy,
             self._unroll_length,
-            ask,
+            # The weights of the learner itself, which rests meanwhile.
+            functools.partial(answer_frame, learner.policy, "CPU", None, specs),
             self.clocks.environments * specs.num_envs,  # one thread steps all of them
             overwrite_policy_output,
             sticky=self._settings.sticky,

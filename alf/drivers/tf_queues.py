@@ -41,8 +41,8 @@ class TFQueues:
         batch_ready, batch_taken: `NestFIFOQueue`s of bools between `PrefetchThread` and the learner: an item
             says that the next batch is there, or that the learner has it.
         env_turn: `Semaphore` with one permit. An environment holds it to step, if environments take turns.
-        weights: `Semaphore` with a permit for each actor. An actor holds one permit to read the weights. A
-            holder of all permits may write the weights.
+        weights: `Semaphore` with a permit for each actor, or for each environment if there are no actors.
+            Who reads the weights holds one permit. A holder of all permits may write the weights.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TFQueues:
         self.batch_ready = NestFIFOQueue(1, order, "batch_ready")
         self.batch_taken = NestFIFOQueue(1, order, "batch_taken")
         self.env_turn = Semaphore(1, "env_turn")
-        self.weights = Semaphore(num_actor_queues, "weights")
+        self.weights = Semaphore(num_actor_queues or num_envs, "weights")
 
     def ask_actor(self, env_index: Array, frame: Frame) -> tuple[PolicyStep, Array]:
         """Sends a request of an environment to its actor and waits for the answer, in the graph.

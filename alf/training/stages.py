@@ -109,8 +109,8 @@ def find_bottleneck(shares, num_turns=1):
         num_turns: int, the number of environments that take turns to step; 1 if they do not.
 
     Returns:
-        "balanced", "learner", "storing", "trainer", "collectors", "environments", "actors", "metrics" or
-        "driver". docs/metrics.md has the rules.
+        "balanced", "learner", "storing", "trainer", "collectors", "environments", "actors", "metrics",
+        "hand-overs" or "driver". docs/metrics.md has the rules.
     """
     learner, environments = shares["learner"], shares.get("environments")
     # Where nothing collects, as before and after collection, the learner alone sets the speed. So the other
@@ -126,12 +126,14 @@ def find_bottleneck(shares, num_turns=1):
     elif environments is None:
         return "collectors"
     else:
-        # In the synchronous driver the thread of the environments infers itself.
+        # Without actors the threads of the environments infer themselves.
         inference = shares.get("actors", environments).get(INFERENCE, 0.0)
+        hand_overs = max(environments.get(ASK, 0.0) - inference, 0.0)
         # While one environment has its turn the others wait: the shares of all of them together are the time
         # in which any of them steps.
         steps = environments.get(STEP, 0.0) * num_turns
         parts = {"environments": steps, "actors": inference, "metrics": environments.get(LOG, 0.0)}
+        parts["hand-overs"] = hand_overs
         parts["driver"] = 1 - environments.get(HAND_OVER, 0.0) - sum(parts.values())
     return max(parts, key=parts.get)
 

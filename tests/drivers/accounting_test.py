@@ -68,6 +68,7 @@ SETTINGS = [
     Setting(4, 2, 2, 1, 7, 20),  # episodes longer than unrolls
     Setting(5, 2, 2, 4, 6, 5, one_env_at_a_time=True),
     Setting(3, 1, 2, 2, 4, 5, prefetch=True),
+    Setting(3, 0, 1, 2, 4, 5),  # without actors
 ]
 
 

@@ -46,7 +46,8 @@ WRONG_SETTINGS = [
     (2, {"learn_queue_cap": 3}, ["learn_queue_cap is 3", "num_envs = 2"]),
     (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
     (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
-    (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 1"]),
+    (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 0"]),
+    (2, {"num_actor_queues": 0, "actor_queue_cap": 2}, ["actor_queue_cap is 2", "num_actor_queues is 0"]),
     (2, {"prefetch": True, "mode": "lockstep"}, ["DriverSettings.prefetch is True", "mode must be 'async'"]),
     (2, {"unroll_length": 0}, ["AsyncOffPolicyDriver.unroll_length is 0", "above 0"]),
 ]

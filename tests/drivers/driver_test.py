@@ -313,6 +313,7 @@ ORDERED = [
     (AsyncOffPolicyDriver, {"mode": "lockstep"}),
     (AsyncOffPolicyDriver, {"mode": "overlap"}),
     (AsyncOffPolicyDriver, {"mode": "overlap", "actor_queue_cap": 3}),
+    (AsyncOffPolicyDriver, {"mode": "overlap", "num_actor_queues": 0}),
     (SyncOffPolicyDriver, {}),
 ]
 

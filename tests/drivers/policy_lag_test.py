@@ -79,8 +79,9 @@ def test_lockstep_learns_what_the_synchronous_driver_learns():
         {"mode": "lockstep", "num_actor_queues": 2},
         {"mode": "overlap", "num_actor_queues": 3},
         {"mode": "overlap", "actor_queue_cap": 3},
+        {"mode": "overlap", "num_actor_queues": 0},
     ],
-    ids=["lockstep", "overlap", "one batch"],
+    ids=["lockstep", "overlap", "one batch", "without actors"],
 )
 def test_a_seed_repeats_bit_for_bit(settings):
     make = functools.partial(build_driver, AsyncOffPolicyDriver, **settings)
@@ -88,6 +89,14 @@ def test_a_seed_repeats_bit_for_bit(settings):
     for x, y in zip(tf.nest.flatten(ours), tf.nest.flatten(same), strict=True):
         np.testing.assert_array_equal(x, y)
     assert (ours[0][0].action != other[0][0].action).any()
+
+
+@pytest.mark.parametrize("mode", ["lockstep", "overlap"])
+def test_without_actors_a_run_is_the_same_bit_for_bit(mode):
+    make = functools.partial(build_driver, AsyncOffPolicyDriver, mode=mode)
+    with_actors, without = (train(functools.partial(make, num_actor_queues=n), 2, seed=1) for n in (1, 0))
+    for x, y in zip(tf.nest.flatten(with_actors), tf.nest.flatten(without), strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 LOCKSTEP = dict(learn_queue_cap=2, mode="lockstep")
@@ -109,8 +118,9 @@ class LockstepRun(NamedTuple):
         (AsyncOffPolicyDriver, 3, LOCKSTEP),
         (AsyncOffPolicyDriver, 1, {**LOCKSTEP, "actor_queue_cap": 2}),
         (AsyncOffPolicyDriver, 3, {**LOCKSTEP, "num_actor_queues": 2, "parameter_update_period": 1}),
+        (AsyncOffPolicyDriver, 3, {**LOCKSTEP, "num_actor_queues": 0}),
     ],
-    ids=["sync", "one actor", "one batch", "two actors with a copy"],
+    ids=["sync", "one actor", "one batch", "two actors with a copy", "without actors"],
 )
 def lockstep_run(request):
     """Runs each setting once for the tests that read it; the counter of updates moves as if one trained."""
@@ -147,7 +157,9 @@ def test_lockstep_collects_nothing_while_it_trains(lockstep_run):
 
 
 @pytest.mark.parametrize(
-    "kwargs", [{}, {"actor_queue_cap": 2}, {"num_actor_queues": 2}], ids=["one actor", "one batch", "two"]
+    "kwargs",
+    [{}, {"actor_queue_cap": 2}, {"num_actor_queues": 2}, {"num_actor_queues": 0}],
+    ids=["one actor", "one batch", "two", "none"],
 )
 def test_overlap_collects_one_batch_while_the_learner_trains(kwargs):
     envs = make_counting_envs(2, cls=FakeEnvironment)
@@ -212,6 +224,7 @@ def test_so_many_batches_wait_for_the_learner():
         (dict(learn_queue_cap=9, max_waiting_batches=3), None),  # without effect
         (dict(actor_queue_cap=3), "actor_queue_cap must be 1 then, or num_envs / num_actor_queues = 4 / 1"),
         (dict(num_actor_queues=3), None),
+        (dict(num_actor_queues=0), None),
         (dict(num_actor_queues=2, actor_queue_cap=2), None),
         (dict(max_waiting_batches=-1), "max_waiting_batches is -1"),
         (dict(parameter_update_period=0), "parameter_update_period is 0"),
@@ -257,7 +270,7 @@ def run_twins(**kwargs):
     envs = [CountingEnvironment(2, 4, env_index=i) for i in range(2)]
     policy = Twins(envs[0])
     learner = RecordingLearner(policy)
-    driver = build_driver(AsyncOffPolicyDriver, envs, learner, num_actor_queues=2, unroll_length=3, **kwargs)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=3, **kwargs)
     driver.start()
     try:
         for _ in range(30):
@@ -270,17 +283,19 @@ def run_twins(**kwargs):
     return versions, twins, policy
 
 
-def test_actors_use_a_copy_of_the_weights_that_is_whole():
-    versions, twins, _ = run_twins(parameter_update_period=3)
+@pytest.mark.parametrize("num_actor_queues", [2, 0])
+def test_actors_use_a_copy_of_the_weights_that_is_whole(num_actor_queues):
+    versions, twins, _ = run_twins(num_actor_queues=num_actor_queues, parameter_update_period=3)
     np.testing.assert_array_equal(twins[:, 0], twins[:, 1])
     np.testing.assert_array_equal(versions, twins[:, 0])
     assert set(versions % 3) == {0}
     assert versions.max() > 0
 
 
-def test_without_a_period_actors_use_the_learners_policy_which_may_change_meanwhile():
+@pytest.mark.parametrize("num_actor_queues", [2, 0])
+def test_without_a_period_actors_use_the_learners_policy_which_may_change_meanwhile(num_actor_queues):
     """The test above would see it."""
-    _, twins, policy = run_twins()
+    _, twins, policy = run_twins(num_actor_queues=num_actor_queues)
     assert policy.rows
     assert np.any(twins[:, 0] != twins[:, 1])
 

@@ -217,12 +217,12 @@ def test_an_error_of_an_environment_ends_those_that_wait_for_their_turn(make_dri
     assert_ended(driver, envs)
 
 
+@pytest.mark.parametrize("num_actor_queues", [1, 0])
 @pytest.mark.parametrize("out_of_range", [False, True])
-def test_an_error_of_rollout_step_comes_out(make_driver, out_of_range):
+def test_an_error_of_rollout_step_comes_out(make_driver, out_of_range, num_actor_queues):
     envs = make_counting_envs(2, cls=FakeEnvironment)
-    driver = make_driver(
-        envs, RecordingLearner(FailingPolicy(envs[0], fail_at=20, out_of_range=out_of_range))
-    )
+    policy = FailingPolicy(envs[0], fail_at=20, out_of_range=out_of_range)
+    driver = make_driver(envs, RecordingLearner(policy), num_actor_queues=num_actor_queues)
     driver.start()
     raised = run_until_it_fails(driver)
     if out_of_range:
@@ -631,6 +631,7 @@ KINDS_OF_DRIVERS = [
     (AsyncOffPolicyDriver, COPIES_IN_LOCKSTEP),
     (AsyncOffPolicyDriver, {"prefetch": True}),
     (AsyncOffPolicyDriver, {"mode": "overlap"}),
+    (AsyncOffPolicyDriver, {"num_actor_queues": 0, "parameter_update_period": 1}),
     (SyncOffPolicyDriver, {}),
 ]
 
@@ -695,6 +696,7 @@ POINTS = [
     ASYNC_POINTS + COPY_POINTS,
     ASYNC_POINTS + LOG_POINTS + PREFETCH_POINTS,
     ASYNC_POINTS + OVERLAP_POINTS,
+    ASYNC_POINTS + COPY_POINTS,
     SYNC_POINTS,
 ]
 

@@ -209,6 +209,15 @@ def test_all_stages_count_what_they_did():
     assert all(x.seconds > 0 for x in (learner[WAIT], actor[INFERENCE], spent["environments"][0][STEP]))
 
 
+def test_without_actors_the_threads_of_environments_make_the_inference():
+    driver, envs = make_driver(AsyncOffPolicyDriver, num_envs=2, num_actor_queues=0)
+    spent = run(driver)
+    assert spent.keys() == {"environments", "learner"}
+    for env, stages in zip(envs, spent["environments"], strict=True):
+        assert stages[STEP].times - env.num_steps - env.num_resets in (0, 1)  # as above
+        assert stages[INFERENCE].times == stages[STEP].times and ASK not in stages
+
+
 def test_a_synchronous_driver_has_a_thread_of_environments_that_makes_the_inference():
     driver, envs = make_driver(SyncOffPolicyDriver, num_envs=2)
     spent = run(driver)

@@ -72,6 +72,7 @@ def collect(driver, run, num_envs, learner):
 FEW = (2, 1, 1, 1, 5)
 PAIRS = (4, 2, 2, 3, 3)
 UNEVEN = (5, 2, 2, 4, 1)
+WITHOUT_ACTORS = (3, 0, 1, 2, 4)
 
 
 def make_learner(make_env, num_envs):
@@ -81,8 +82,14 @@ def make_learner(make_env, num_envs):
 
 @pytest.fixture(
     scope="module",
-    params=[(make_cartpole, PAIRS), (make_match, FEW), (make_counting, UNEVEN), (make_nested, PAIRS)],
-    ids=["cartpole", "match", "counting", "nested"],
+    params=[
+        (make_cartpole, PAIRS),
+        (make_match, FEW),
+        (make_counting, UNEVEN),
+        (make_counting, WITHOUT_ACTORS),
+        (make_nested, PAIRS),
+    ],
+    ids=["cartpole", "match", "counting", "without actors", "nested"],
 )
 def synchronous(request):
     """What the synchronous driver collects with a setting: this, the environments' maker, and the setting."""
@@ -154,7 +161,7 @@ def roll_in(driver_class, setting, seed):
     return [in_a_row(unrolls).action for unrolls in collect(driver, driver.collect, num_envs, learner)]
 
 
-@pytest.mark.parametrize("setting", [FEW, PAIRS])
+@pytest.mark.parametrize("setting", [FEW, PAIRS, WITHOUT_ACTORS])
 def test_random_numbers_belong_to_environments(setting):
     """Whichever actor answers, and whatever else is in its batch."""
     expected = roll_in(SyncOffPolicyDriver, setting, seed=3)

@@ -210,7 +210,15 @@ RULES = {
         "actors",
     ),
     "metrics": (shares(wait=0.8, train=0.2, step=0.2, ask=0.3, inference=0.2, log=0.5), "metrics"),
-    "none of them": (shares(wait=0.8, train=0.2, step=0.2, ask=0.8, inference=0.3), "driver"),
+    "waiting for an actor that rests": (
+        shares(wait=0.8, train=0.2, step=0.2, ask=0.8, inference=0.3),
+        "hand-overs",
+    ),
+    "none of them": (shares(wait=0.8, train=0.2, step=0.2, ask=0.3, inference=0.2), "driver"),
+    "none of them, without actors": (
+        {"learner": {WAIT: 0.8, TRAIN: 0.2}, "environments": {STEP: 0.2, INFERENCE: 0.2, REST: 0.6}},
+        "driver",
+    ),
     "waiting for the learner is no work": (
         shares(wait=0.8, train=0.2, hand_over=0.6, step=0.2, ask=0.2, inference=0.1),
         "environments",
@@ -240,11 +248,11 @@ def test_the_rules_of_the_bottleneck(name):
 
 def test_environments_that_take_turns_are_busy_together():
     given = shares(wait=0.8, train=0.2, step=0.22, ask=0.78, inference=0.3)
-    assert find_bottleneck(given, num_turns=1) == "driver"
+    assert find_bottleneck(given, num_turns=1) == "hand-overs"
     assert find_bottleneck(given, num_turns=4) == "environments"
 
 
-@pytest.mark.parametrize("takes_turns, word", [(False, "driver"), (True, "environments")])
+@pytest.mark.parametrize("takes_turns, word", [(False, "hand-overs"), (True, "environments")])
 def test_a_meter_knows_whether_environments_take_turns(takes_turns, word):
     clocks = make_clocks(Time(), num_environments=4)
     clocks.takes_turns = takes_turns
