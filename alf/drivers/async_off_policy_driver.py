@@ -20,7 +20,6 @@ from alf.core.tf_runtime import (
     on_device,
     reserve_threads,
     single_threaded,
-    timestamp,
     trace,
 )
 from alf.data_structures import Experience, count_transitions
@@ -111,19 +110,19 @@ class AsyncOffPolicyDriver(Driver):
             self.clocks.actors += [StageClock() for _ in range(num_actors)]
             self.clocks.environments += [StageClock() for _ in self._envs]
             self.clocks.takes_turns = settings.one_env_at_a_time
+            inline = functools.partial(answer_frame, *self._answering(), specs)
+            ask, stage = (queues.ask_actor, ASK) if num_actors else (inline, INFERENCE)
             self._threads.unroller = self._unroller = EnvUnroller(
                 self._envs,
                 specs,
                 policy,
                 self._unroll_length,
-                queues.ask_actor
-                if num_actors
-                else functools.partial(answer_frame, *self._answering(), specs),
+                ask,
                 self.clocks.environments,
                 overwrite_policy_output,
                 queues.env_turn if settings.one_env_at_a_time else None,
                 settings.sticky,
-                ASK if num_actors else INFERENCE,
+                stage,
             )
         collector_orders: list[Any] = [] if collectors is None else [queues.collector_orders]
         self._orders = [*queues.unroll_orders, *collector_orders]
@@ -193,7 +192,7 @@ class AsyncOffPolicyDriver(Driver):
         actors = [ActorThread(*common, i, serve_actor, clock) for i, clock in enumerate(self.clocks.actors)]
         return actors, env_threads
 
-    def _answering(self):
+    def _answering(self) -> tuple[Any, Any, Any]:
         """Returns what answers need: the policy, its device, and the permits to read weights that change."""
         copies = self._settings.copy_period is not None
         return self._policy, self._settings.actor_device, self._tf_queues.weights if copies else None
@@ -370,29 +369,15 @@ class AsyncOffPolicyDriver(Driver):
     def _unroll_and_enqueue(self, env_index, frame):
         """Makes one unroll and puts it into the log queue and the learn queue, in the graph.
 
-        Returns the first `Frame` of the next unroll, and the seconds [2] that `_hand_over` returns.
+        Returns the first `Frame` of the next unroll, and the seconds [2] that `TFQueues.hand_over` returns.
         """
         frame, unroll = self._unroller.unroll(env_index, frame)
         return frame, self._hand_over(unroll)
 
     def _hand_over(self, unroll):
-        """Puts an unroll into the log queue and the learn queue, in the graph.
-
-        Returns float64 [2], the seconds for which it waited because the log queue or the learn queue was
-        full.
-        """
-        queues = self._tf_queues
-        record, item = make_log_record(unroll, self._policy, self._record_spec), self._for_learner(unroll)
-        # Time stamps and queues alternate, each after the one before. The first stamp comes when the unroll
-        # is complete, so only the waits for the queues are measured, each by itself.
-        with tf.control_dependencies(tf.nest.flatten((record, item))):
-            times = [timestamp()]
-        for queue, x in ((queues.log_queue, record), (queues.learn_queue, item)):
-            with tf.control_dependencies([times[-1]]):
-                enqueued = queue.enqueue(x)
-            with tf.control_dependencies([enqueued]):
-                times.append(timestamp())
-        return tf.stack([times[1] - times[0], times[2] - times[1]])
+        """Puts an unroll into the queues as `TFQueues.hand_over` does."""
+        record = make_log_record(unroll, self._policy, self._record_spec)
+        return self._tf_queues.hand_over(record, self._for_learner(unroll))
 
     def _publish_weights(self):
         """Gives the collectors the learner's weights; later requests use them."""

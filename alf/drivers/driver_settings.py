@@ -111,8 +111,8 @@ class DriverSettings:
             )
         if num_actors == 0 and capacity > 1:
             raise ConfigError(
-                f"actor_queue_cap is {capacity}, but num_actor_queues is 0: without actors each environment is "
-                "answered by itself"
+                f"actor_queue_cap is {capacity}, but num_actor_queues is 0: no actor could answer several "
+                "environments at a time; set it to 1"
             )
         # An environment that has made its unroll asks for no more actions, and an actor waits
         # until K environments have asked. So the K that share an actor must be all of its environments.

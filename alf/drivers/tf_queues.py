@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from alf.core.annotations import Array
+from alf.core.tf_runtime import timestamp
 from alf.data_structures import (
     ActionReply,
     ActionRequest,
@@ -90,6 +91,23 @@ class TFQueues:
         with tf.control_dependencies([sent]):
             reply = self.action_return_queues[env_index].dequeue()
         return reply.policy_step, reply.version
+
+    def hand_over(self, record: dict[str, Any], unroll: Experience) -> Array:
+        """Puts a record into the log queue, then an unroll into the learn queue, in the graph.
+
+        Returns float64 [2], the seconds for which it waited because the log queue or the learn queue was
+        full.
+        """
+        # Time stamps and queues alternate, each after the one before. The first stamp comes when the unroll
+        # is complete, so only the waits for the queues are measured, each by itself.
+        with tf.control_dependencies(tf.nest.flatten((record, unroll))):
+            times = [timestamp()]
+        for queue, item in ((self.log_queue, record), (self.learn_queue, unroll)):
+            with tf.control_dependencies([times[-1]]):
+                enqueued = queue.enqueue(item)
+            with tf.control_dependencies([enqueued]):
+                times.append(timestamp())
+        return tf.stack([times[1] - times[0], times[2] - times[1]])
 
     def close(self) -> None:
         """Closes every queue and semaphore; may be repeated, from any thread."""
