@@ -22,8 +22,9 @@ from absl import app, flags
 from alf import __version__
 from alf.core.nest_utils import add_leading_dims
 from alf.core.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
-from alf.data_structures import FIRST, TimeStep
+from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
+from alf.drivers.actor_thread import act
 from alf.tools import throughput as speed
 from benchmarks.workloads import DRIVER_SETTINGS, WORKLOADS
 
@@ -153,18 +154,12 @@ def _env_alone(workload, experience):
 def _forward_alone(workload, policy):
     """Runs the policy as an actor does, many times in one graph call."""
     rows, repeats = workload.batch_size * workload.actor_queue_cap, 64
-    time_step = TimeStep(
-        *[tf.zeros([rows], t) for t in (tf.int32, tf.float32, tf.float32)],
-        observation=_zeros(policy.observation_spec, rows),
-        prev_action=_zeros(policy.action_spec, rows),
-        env_id=tf.zeros([rows], tf.int32),
-    )
+    time_step, state = _zeros((policy.time_step_spec, policy.policy_step_spec.state), rows)
 
     @tf.function(autograph=False)
     def forward():
         def body(i):
-            step = policy.rollout_step(time_step, ())
-            with tf.control_dependencies(tf.nest.flatten(step)):
+            with tf.control_dependencies(tf.nest.flatten(act(policy, time_step, state, [(0, i)]))):
                 return i + 1
 
         return tf.while_loop(lambda i: i < repeats, body, [tf.constant(0)], parallel_iterations=1)
