@@ -1,17 +1,23 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Starts TensorFlow without the notices of its C++: about CPU features, and GPUs that are not there."""
+"""Starts TensorFlow: sooner, and without its notices, which are about CPU features and missing GPUs."""
 
 import contextlib
 import functools
+import gc
+import importlib.util
 import os
 import re
 import sys
+import types
 from importlib.machinery import PathFinder
 
 # A line of TensorFlow's log, before and after it is set up.
 _NOTICE = re.compile(
     rb"WARNING: All log messages before absl::Init|[IWE]\d{4} [\d:.]+ +\d+ |[\d-]{10} [\d:.]+: [IWE] "
 )
+
+# What TensorFlow and Keras import where it is installed, and ALF does not use.
+_UNUSED = ("h5py", "pandas", "requests", "scipy")
 
 
 class QuietTensorFlow:
@@ -36,7 +42,7 @@ def make_tensorflow_quiet():
 
 
 def _start(exec_module, tensorflow):
-    with hide_notices():
+    with hide_notices(), _import_later(), _without_collections():
         exec_module(tensorflow)
     # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
     from tensorflow.python import pywrap_tfe
@@ -55,6 +61,51 @@ def _start(exec_module, tensorflow):
             tensorflow.transpose(tensorflow.zeros([1, 1], tensorflow.int64))
 
     context.Context.ensure_initialized = initialize_quietly
+
+
+class _Later(types.ModuleType):
+    """A module that is imported when somebody reads an attribute of it."""
+
+    __path__: list[str] = []  # `from scipy import linalg` asks for it
+
+    def __getattr__(self, name):
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextlib.contextmanager
+def _import_later():
+    """Context in which an import of `_UNUSED` makes a `_Later`, unless it was imported before."""
+    # Keras does without a package that is missing, so nothing may stand for it.
+    later = {x: _Later(x) for x in _UNUSED if x not in sys.modules and importlib.util.find_spec(x)}
+    if "scipy" in later:
+        parts = later["scipy"].__dict__
+        for part in ("linalg", "ndimage", "sparse"):
+            parts[part] = later[f"scipy.{part}"] = _Later(f"scipy.{part}")
+        # Keras imports the function itself.
+        parts["sparse"].issparse = lambda x: importlib.import_module("scipy.sparse").issparse(x)
+    sys.modules.update(later)
+    try:
+        yield
+    finally:
+        for name in later:
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def _without_collections():
+    """Context without garbage collection, which then never looks at what was made here.
+
+    TensorFlow's modules are half a million objects, all of them in use until the process ends. A collection
+    that looked at them would hold all Python threads for 0.1 s or more.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What is hidden while TensorFlow starts, and what is shown all the same. Each case is a process."""
+"""What is hidden and what is not imported while TensorFlow starts. Each case is a process."""
 
 import os
 import signal
@@ -91,3 +91,72 @@ def test_its_notices_are_shown_if_the_user_asks_for_them(monkeypatch):
 def test_a_process_without_stderr_starts_tensorflow():
     code = "from alf.core.startup import hide_notices\nwith hide_notices(): print('started')"
     assert run(code, preexec_fn=lambda: os.close(2)).stdout == "started\n"
+
+
+# What TensorFlow would import, where it is installed. It needs none of it to train.
+UNUSED = ("h5py", "pandas", "requests", "scipy")
+USES = {
+    "pandas": """
+import pandas
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(pandas.DataFrame({"x": [1.0, 2.0]}), pandas.Series([1.0, 2.0]), verbose=0)
+""",
+    "h5py": """
+model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
+model.save_weights("weights.h5")
+model.load_weights("weights.h5")
+""",
+    "scipy": """
+import numpy as np
+turned = tf.keras.preprocessing.image.apply_affine_transform(np.eye(8)[..., None], theta=90)
+assert turned.shape == (8, 8, 1)
+from tensorflow.python.keras.engine import training_arrays_v1
+import scipy.sparse
+assert training_arrays_v1.issparse(scipy.sparse.eye(3)) and not training_arrays_v1.issparse(np.eye(3))
+""",
+}
+
+
+def test_a_run_imports_nothing_that_it_does_not_use(tmp_path):
+    unused = (*UNUSED, "matplotlib", "optuna", "ray", "tensorflow_probability", "tf_agents")
+    code = f"""
+import sys, alf
+alf.train("CartPole-v1", steps=2000, root_dir="run")
+print([name for name in {unused} if name in sys.modules])
+"""
+    assert run(code, cwd=tmp_path).stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", USES)
+def test_what_is_not_imported_can_be_used_all_the_same(name, tmp_path):
+    pytest.importorskip(name)
+    result = run(f"import alf\nimport tensorflow as tf\n{USES[name]}", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_what_was_imported_before_stays():
+    pytest.importorskip("scipy")
+    code = "import sys, scipy, alf.drivers; print(sys.modules['scipy'] is scipy, scipy.__name__)"
+    assert run(code).stdout == "True scipy\n"
+
+
+def test_keras_does_without_what_is_missing(tmp_path):
+    code = """
+import sys
+for name in ("h5py", "pandas", "scipy"):
+    sys.modules[name] = None  # as where it is not installed
+import alf, tensorflow as tf
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(tf.ones([2, 1]), tf.ones([2]), verbose=0)
+"""
+    result = run(code, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("switch", ["enable", "disable"])
+def test_garbage_collection_looks_at_nothing_of_tensorflow(switch):
+    code = f"import gc; gc.{switch}(); import alf, tensorflow"
+    result = run(f"{code}; print(gc.isenabled(), gc.get_freeze_count() > 100_000)")
+    assert result.stdout == f"{switch == 'enable'} True\n", result.stderr
