@@ -1,6 +1,7 @@
 # make help lists the targets. Variables: PYTHON (the interpreter that makes .venv), VENV (another folder for it),
 # PACKAGES (more requirements for install, such as PACKAGES="numpy<2"), ARGS (more arguments for train, the tests
-# and benchmark, tasks for agents), WORKERS (processes of tests), ROOT_DIR (where train writes).
+# and benchmark, tasks for agents), WORKERS (processes of tests), ROOT_DIR (where train writes), PEER_PYTHON (the
+# interpreter that makes the environments of make peers).
 
 VENV := .venv
 STAMP := $(VENV)/.installed
@@ -9,12 +10,13 @@ RUN := $(VENV)/bin/python
 ROOT_DIR ?= runs/impala_cartpole
 WORKERS ?= 2
 PACKAGES ?=
+PEER_PYTHON ?= $(RUN)
 ARGS ?=
 # Without its dependencies: setup.py says why.
 TF_AGENTS := tf-agents==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-all train test test-all test-slow lint format benchmark agents docs docs-settings clean
+.PHONY: help install install-all train test test-all test-slow lint format benchmark peers agents docs docs-settings clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' Makefile
@@ -92,6 +94,16 @@ format: $(STAMP)  ## fix what ruff can fix
 benchmark: $(STAMP)  ## measure the throughput on CartPole; ARGS=...
 	$(RUN) -m benchmarks.throughput --workload=cartpole_vector --seconds=20 $(ARGS)
 
+# One that cannot be installed is left out. PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu brings the
+# PyTorch without CUDA.
+peers: $(STAMP)  ## install the libraries of python -m benchmarks.peers, each in .peers/NAME
+	@for file in benchmarks/peers/requirements/*.txt; do \
+	  name=$$(basename "$$file" .txt); echo "$$name"; \
+	  "$(PEER_PYTHON)" -m venv --clear ".peers/$$name" && \
+	  ".peers/$$name/bin/python" -m pip install --quiet --requirement "$$file" || \
+	  { rm -rf ".peers/$$name"; echo "$$name is left out: see the error above"; }; \
+	done
+
 agents: $(STAMP)  ## train agents of small tasks and pack them into alf/agents, for a release; ARGS=...
 	$(RUN) -m benchmarks.agents $(ARGS)
 
@@ -103,5 +115,5 @@ docs-settings: $(STAMP)  ## write docs/settings.md and the tables of docs/migrat
 	$(RUN) docs/make_settings.py
 
 clean:  ## remove .venv, caches and build outputs; runs/ stays
-	rm -rf .venv* build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv* .peers build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,7 @@ RLlib needs an environment of its own:
     python -m benchmarks.compare_rllib --rllib_python=/tmp/rllib/bin/python --workers=1,2,4
 
 ALF: `alf-benchmark` of examples/impala_cartpole.gin, with a collector for each worker and the learner alone
-in its process. RLlib: `benchmarks/rllib_impala.py`, with an env runner for each worker and a learner process.
+in its process. RLlib: `benchmarks/peers/rllib.py`, with an env runner for each worker and a learner process.
 Both: Gymnasium's NumPy CartPole, as many environments in each worker, unrolls of the same length, an update
 for each unroll of a worker, 2 shared layers of 64 units. They run in turn. Prints a Markdown table of the
 environment steps per second that the learner trained on: medians, and the ratio's range over the rounds.
@@ -46,8 +46,8 @@ def alf_command(workers):
 
 def rllib_command(workers):
     """The command that measures RLlib."""
-    command = [_RLLIB_PYTHON.value, "benchmarks/rllib_impala.py", f"--workers={workers}"]
-    command += [f"--envs={_ENVS.value}", f"--unroll_length={_UNROLL_LENGTH.value}"]
+    command = [_RLLIB_PYTHON.value, "benchmarks/peers/rllib.py", "--workload=cartpole_vector"]
+    command += [f"--workers={workers}", f"--envs={_ENVS.value}", f"--unroll_length={_UNROLL_LENGTH.value}"]
     return [*command, f"--seconds={_SECONDS.value}"]
 
 
@@ -76,7 +76,7 @@ def main(argv):
         alf, rllib = [], []
         for _ in range(_ROUNDS.value):
             alf.append(run(alf_command(workers), limit)["training"]["env_steps_per_second"])
-            rllib.append(run(rllib_command(workers), limit)["trained_steps_per_second"])
+            rllib.append(run(rllib_command(workers), limit)["steps_per_second"])
         print(row(workers, alf, rllib), flush=True)
 
 

@@ -3,7 +3,8 @@
 
 Needs an environment of its own (`pip install stable-baselines3`) and nothing of ALF. Without --settings and
 --num_envs it takes the defaults. Prints one JSON object with the average return of the last 100 episodes
-after parts of the steps, and the seconds of training until then.
+after parts of the steps, and the seconds of training until then; and whether it was at --target_return,
+which ends training.
 """
 
 import argparse
@@ -14,24 +15,33 @@ import numpy as np
 import stable_baselines3
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
-from stable_baselines3.common.vec_env import VecFrameStack
+from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
 _NUM_POINTS = 20
 
 
 class Returns(BaseCallback):
-    """Notes steps, seconds and the average return of the last 100 episodes, after each part of the steps."""
+    """Notes steps, seconds and the average return of the last 100 episodes, after each part of the steps.
 
-    def __init__(self, steps):
+    Ends training when the average of 100 episodes is at `target`, unless that is None.
+    """
+
+    def __init__(self, steps, target):
         super().__init__()
         self.curve = []
+        self.reached = False
+        self._target = target
         self._part = max(1, steps // _NUM_POINTS)
         self._start = time.monotonic()
 
     def _on_step(self):
         if self.num_timesteps >= (len(self.curve) + 1) * self._part:
             self.note()
-        return True
+        if self._target is None or not any(self.locals["dones"]):
+            return True
+        episodes = [episode["r"] for episode in self.model.ep_info_buffer]
+        self.reached = len(episodes) == 100 and np.mean(episodes) >= self._target
+        return not self.reached
 
     def note(self):
         episodes = [episode["r"] for episode in self.model.ep_info_buffer]
@@ -61,16 +71,24 @@ def main():
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--num_envs", type=int, default=1)
+    parser.add_argument("--target_return", type=float)
+    parser.add_argument("--normalize", action="store_true", help="observations and rewards")
+    parser.add_argument("--anneal", action="store_true", help="the learning rate, to 0")
     parser.add_argument("--settings", type=json.loads, default={}, help="Of the algorithm, as JSON.")
     arguments = parser.parse_args()
     envs, has_images = make_envs(arguments.env, arguments.num_envs, arguments.seed)
     make = getattr(stable_baselines3, arguments.algorithm.upper())
     policy = "CnnPolicy" if has_images else "MlpPolicy"
-    model = make(policy, envs, seed=arguments.seed, device="cpu", **arguments.settings)
-    returns = Returns(arguments.steps)
+    settings = dict(arguments.settings)
+    if arguments.anneal:
+        rate = settings["learning_rate"]
+        settings["learning_rate"] = lambda remaining: rate * remaining
+    envs = VecNormalize(envs) if arguments.normalize else envs
+    model = make(policy, envs, seed=arguments.seed, device="cpu", **settings)
+    returns = Returns(arguments.steps, arguments.target_return)
     model.learn(arguments.steps, callback=returns)
     returns.note()
-    print(json.dumps({**vars(arguments), "curve": returns.curve}))
+    print(json.dumps({**vars(arguments), "curve": returns.curve, "reached": bool(returns.reached)}))
 
 
 if __name__ == "__main__":

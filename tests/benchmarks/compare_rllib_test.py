@@ -13,9 +13,7 @@ pytest.importorskip("ray")
 
 def test_a_row_has_both_and_their_ratio(tmp_path, monkeypatch, capsys, forks_python):
     rllib = tmp_path / "python"
-    rllib.write_text(
-        f'#!/bin/sh\necho "$@" >{tmp_path}/arguments\necho \'{{"trained_steps_per_second": 50}}\'\n'
-    )
+    rllib.write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/arguments\necho \'{{"steps_per_second": 50}}\'\n')
     rllib.chmod(0o700)
     settings = ["--workers=1", "--envs=3", "--unroll_length=4", "--seconds=0.5", "--rounds=1"]
     program = import_program("benchmarks.compare_rllib")
@@ -27,7 +25,7 @@ def test_a_row_has_both_and_their_ratio(tmp_path, monkeypatch, capsys, forks_pyt
     assert (workers, rllib) == (1, 50)
     assert alf > 0 and ratio == pytest.approx(alf / 50, abs=0.1)
     arguments = (tmp_path / "arguments").read_text().split()
-    assert arguments == ["benchmarks/rllib_impala.py", *settings[:4]]
+    assert arguments == ["benchmarks/peers/rllib.py", "--workload=cartpole_vector", *settings[:4]]
 
 
 def test_the_ratio_is_that_of_each_round():

@@ -1,0 +1,165 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Runs ALF and the peers as commands, and measures the memory of all their processes."""
+
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import NamedTuple
+
+import psutil
+
+from benchmarks.peers.setups import REPLAY_RATIOS, SETUPS
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = pathlib.Path(__file__).resolve().parent
+VENVS = ROOT / ".peers"
+_OTHER_SECONDS = 600  # that a command may need beside those that are measured
+
+
+class Peer(NamedTuple):
+    """A library: the folder of its virtual environment, what it runs, and the choices of its flags."""
+
+    venv: str
+    scripts: dict  # of each algorithm
+    workloads: tuple
+    choices: dict = {}  # flag -> values that a short search tries
+
+    def python(self):
+        return VENVS / self.venv / "bin" / "python"
+
+    def variants(self, workload):
+        """Lists the arguments of all variants of a workload."""
+        choices = {"vector": SETUPS[workload].vectors, **self.choices}
+        if SETUPS[workload].algorithm != "ppo":
+            choices.pop("groups", None)
+        if not self.choices:
+            return [[]]
+        values = itertools.product(*choices.values())
+        return [[f"--{name}={x}" for name, x in zip(choices, row)] for row in values]
+
+
+_OBJECTS = "cartpole_python", "pong", "halfcheetah"  # whose environments are Python objects
+_PROCESSES = {"vector": ("inprocess", "workers"), "threads": (1, 2)}
+PEERS = {
+    "torch": Peer(
+        "torch",
+        {"ppo": "torch_ppo.py", "sac": "torch_sac.py", "dqn": "torch_dqn.py"},
+        tuple(SETUPS),
+        {"groups": (1, 2), "threads": (1, 2)},
+    ),
+    "sample_factory": Peer("sample_factory", {"ppo": "appo.py"}, _OBJECTS),
+    "rllib": Peer("rllib", {"ppo": "rllib.py"}, (*_OBJECTS, "cartpole_vector")),
+    "pufferlib": Peer("pufferlib", {"ppo": "puffer.py"}, _OBJECTS, _PROCESSES),
+    # In one process: its workers are a process for each environment.
+    "sb3": Peer(
+        "sb3",
+        dict.fromkeys(("ppo", "sac", "dqn"), "sb3_speed.py"),
+        (*_OBJECTS, *REPLAY_RATIOS),
+        {"vector": ("inprocess",), "threads": (1, 2)},
+    ),
+}
+
+
+def run(command, limit):
+    """Runs a command for at most `limit` seconds.
+
+    Returns:
+        what it has printed, and the peak of the memory of its processes in MB.
+    """
+    # The second one keeps Ray on the loopback address, see `alf.distributed.cluster.connect`.
+    env = {**os.environ, "RAY_ADDRESS": "", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            list(map(str, command)), cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        peak = [0.0]
+        watcher = threading.Thread(target=_watch_memory, args=(process, peak))
+        watcher.start()
+        try:
+            output, _ = process.communicate(timeout=limit)
+        finally:
+            for child in _processes(process.pid):
+                child.kill()
+            watcher.join()
+        if process.returncode:
+            errors.seek(0)
+            raise RuntimeError(f"{' '.join(map(str, command))} failed: {errors.read()[-2000:]}")
+    return output, peak[0]
+
+
+def _watch_memory(process, peak):
+    while process.poll() is None:
+        peak[0] = max(peak[0], sum(map(_memory_mb, _processes(process.pid))))
+        time.sleep(1.0)
+
+
+def _processes(pid):
+    """Lists a process and those that it has started, directly or not; [] if it has ended."""
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _memory_mb(process):
+    """The proportional set size, in which memory that processes share counts once; 0 if it has ended."""
+    try:
+        return process.memory_full_info().pss / 2**20
+    except psutil.Error:
+        return 0.0
+
+
+def measure_alf(workload, seconds):
+    """Runs `benchmarks.throughput`; returns its figures under the names that the peers use."""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.throughput",
+        f"--workload={workload}",
+        f"--seconds={seconds}",
+    ]
+    if workload in REPLAY_RATIOS:
+        command.append(f"--replay_ratio={REPLAY_RATIOS[workload]}")
+    output, memory = run(command, 4 * seconds + _OTHER_SECONDS)
+    return alf_figures(json.loads(output[output.index("{") :]), memory)
+
+
+def alf_figures(result, memory):
+    """Makes a row of ALF of what `benchmarks.throughput` has printed."""
+    return {
+        "steps_per_second": result["trained_steps_per_second"],
+        "updates_per_second": result["updates_per_second"],
+        "seconds_to_first_update": result["seconds_to_first_train_step"],
+        "peak_memory_mb": memory,
+        "limit_steps_per_second": result["limit_steps_per_second"],
+        "variant": "IMPALA" if SETUPS[result["workload"]].algorithm == "ppo" else "",
+    }
+
+
+def measure_peer(name, workload, seconds, arguments=()):
+    """Runs a peer with a variant's arguments; returns its figures."""
+    peer = PEERS[name]
+    script = SCRIPTS / peer.scripts[SETUPS[workload].algorithm]
+    command = [peer.python(), script, f"--workload={workload}", f"--seconds={seconds}", *arguments]
+    output, memory = run(command, 2 * seconds + _OTHER_SECONDS)
+    return {**read_line(output), "peak_memory_mb": memory, "arguments": list(arguments)}
+
+
+def read_line(output):
+    """Reads the last line that is a JSON object of what a script has printed."""
+    lines = [line for line in output.splitlines() if line.startswith("{")]
+    if not lines:
+        raise RuntimeError(f"no figures in {output[-2000:]!r}")
+    return json.loads(lines[-1])
+
+
+def best_variant(results):
+    """Returns the arguments of the fastest of some figures."""
+    return max(results, key=lambda result: result["updates_per_second"])["arguments"]

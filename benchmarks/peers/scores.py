@@ -1,0 +1,135 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Seconds from the start of a process to a score: ALF's presets beside PyTorch and Stable-Baselines3.
+
+The others have the settings for PPO of RL Baselines3 Zoo, without gSDE; PyTorch does not normalize.
+A run has reached a score when 100 episodes have that average return.
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from typing import NamedTuple
+
+from benchmarks.peers.running import PEERS, ROOT, SCRIPTS, read_line, run
+from benchmarks.series import add_row, read_rows
+
+PEER_NAMES = ("torch", "sb3")
+_LIMIT = 7200.0  # seconds of a run
+
+
+class Task(NamedTuple):
+    """A score to reach, within a number of steps, and published settings for `torch_ppo.py`."""
+
+    target: float
+    max_steps: int
+    settings: dict
+    normalizes: bool = False
+
+
+# https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/hyperparams/ppo.yml
+TASKS = {
+    "CartPole-v1": Task(
+        475.0,
+        100_000,
+        dict(num_envs=8, unroll_length=32, minibatches=1, epochs=20, gamma=0.98, gae_lambda=0.8)
+        | dict(learning_rate=1e-3, anneals=True),
+    ),
+    "Acrobot-v1": Task(
+        -100.0,
+        1_000_000,
+        dict(num_envs=16, unroll_length=256, minibatches=64, epochs=4, gae_lambda=0.94),
+        normalizes=True,
+    ),
+    "Pendulum-v1": Task(
+        -200.0,
+        1_000_000,
+        dict(num_envs=4, unroll_length=1024, minibatches=64, epochs=10, gamma=0.9, learning_rate=1e-3),
+    ),
+    "LunarLander-v3": Task(
+        200.0,
+        1_000_000,
+        dict(num_envs=16, unroll_length=1024, minibatches=256, epochs=4, gamma=0.999, gae_lambda=0.98)
+        | dict(entropy=0.01),
+    ),
+}
+_SB3_NAMES = {
+    "unroll_length": "n_steps",
+    "epochs": "n_epochs",
+    "entropy": "ent_coef",
+    "gamma": "gamma",
+    "gae_lambda": "gae_lambda",
+    "learning_rate": "learning_rate",
+}
+
+
+def sb3_settings(settings):
+    """Translates settings of `torch_ppo.py` to those of Stable-Baselines3."""
+    translated = {_SB3_NAMES[name]: value for name, value in settings.items() if name in _SB3_NAMES}
+    rows = settings["num_envs"] * settings["unroll_length"]
+    return {**translated, "batch_size": rows // settings["minibatches"]}
+
+
+def command(library, env, seed, folder):
+    """Makes the command of a run; ALF writes into a folder."""
+    task = TASKS[env]
+    if library == "ALF":
+        flags = [f"--env={env}", "--algorithm=ppo", f"--steps={task.max_steps}", f"--seed={seed}"]
+        flags += [f"--StopCriteria.target_return={task.target}", f"--root_dir={folder}/run"]
+        return [sys.executable, "-m", "alf.bin.train", *flags]
+    flags = [f"--env={env}", f"--target_return={task.target}", f"--seed={seed}"]
+    if library == "torch":
+        flags += [f"--max_steps={task.max_steps}", f"--settings={json.dumps(task.settings)}"]
+        return [PEERS["torch"].python(), SCRIPTS / "torch_ppo.py", *flags]
+    flags += [f"--steps={task.max_steps}", f"--num_envs={task.settings['num_envs']}"]
+    flags += [f"--settings={json.dumps(sb3_settings(task.settings))}"]
+    flags += ["--normalize"] * task.normalizes + ["--anneal"] * task.settings.get("anneals", False)
+    return [PEERS["sb3"].python(), ROOT / "benchmarks" / "sb3.py", *flags]
+
+
+def train(library, env, seed):
+    """Trains once; returns a dict of whether the score was reached, and the seconds of the whole process."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.monotonic()
+        output, memory = run(command(library, env, seed, folder), _LIMIT)
+        seconds = time.monotonic() - start
+    reached = "target_return" in output if library == "ALF" else read_line(output)["reached"]
+    return {"reached": reached, "seconds": round(seconds, 1), "peak_memory_mb": memory}
+
+
+def train_all(path, tasks, peers, seeds):
+    """Adds the runs to the file that it lacks, in turn."""
+    done = {(row["score_of"], row["seed"], row["library"]) for row in read_results(path)}
+    for seed in range(seeds):
+        for env in tasks:
+            for library in ["ALF", *peers]:
+                if (env, seed, library) not in done:
+                    row = {"score_of": env, "seed": seed, "library": library, **train(library, env, seed)}
+                    add_row(path, row)
+                    print(f"{env} {library} seed {seed}: {row['seconds']} s, {row['reached']}", flush=True)
+
+
+def read_results(path):
+    """Returns the runs to a score in a file."""
+    return [row for row in read_rows(path) if "score_of" in row]
+
+
+def format_table(rows):
+    """Returns the table in Markdown: the median of the seconds of the runs that got there, and the range."""
+    libraries = ["ALF", *PEER_NAMES]
+    lines = [f"| environment | score | {' | '.join(libraries)} |", "| --- " * (2 + len(libraries)) + "|"]
+    for env, task in TASKS.items():
+        mine = [row for row in rows if row["score_of"] == env]
+        cells = [_describe([row for row in mine if row["library"] == x]) for x in libraries]
+        if mine:
+            lines.append(f"| {env} | {task.target:g} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _describe(runs):
+    seconds = [row["seconds"] for row in runs if row["reached"]]
+    count = f"{len(seconds)} of {len(runs)}"
+    if not seconds:
+        return count if runs else ""
+    return f"{statistics.median(seconds):.0f} s ({min(seconds):.0f} to {max(seconds):.0f}), {count}"
