@@ -23,7 +23,7 @@ class Observer(AlgoObserver):
 
     def on_training_step(self, runner, training_iteration_since_resume):
         if not self._meter.count_total(sum(runner.env_steps.values()), training_iteration_since_resume):
-            runner.cfg.train_for_seconds = 0
+            runner.cfg.train_for_seconds = -1
 
 
 def make_arguments(setup, folder):
@@ -31,8 +31,8 @@ def make_arguments(setup, folder):
     steps = setup.unroll_length
     settings = dict(env="peer", experiment="peer", train_dir=folder, device="cpu", async_rl=True)
     settings |= dict(num_workers=CORES, num_envs_per_worker=2 * setup.num_envs // CORES, worker_num_splits=2)
-    settings |= dict(rollout=steps, recurrence=steps, batch_size=setup.num_envs * steps, num_epochs=1)
-    settings |= dict(num_batches_per_epoch=1, use_rnn=False, with_vtrace=True, learning_rate=3e-4)
+    settings |= dict(rollout=steps, batch_size=setup.num_envs * steps, num_epochs=1)
+    settings |= dict(num_batches_per_epoch=1, use_rnn=False, learning_rate=3e-4)
     settings |= dict(max_grad_norm=40.0, normalize_input=False, normalize_returns=False)
     settings |= dict(actor_critic_share_weights=True, adaptive_stddev=False, save_every_sec=10**6)
     settings |= dict(train_for_env_steps=10**10, decorrelate_envs_on_one_worker=False, log_to_file=False)

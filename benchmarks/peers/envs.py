@@ -20,10 +20,12 @@ def make_env(name):
 
     if hasattr(gym, "register_envs"):
         gym.register_envs(ale_py)
-    stack = getattr(gym.wrappers, "FrameStackObservation", None) or gym.wrappers.FrameStack
     env = gym.make(name, frameskip=1, repeat_action_probability=0.0, disable_env_checker=True)
     env = gym.wrappers.AtariPreprocessing(env, noop_max=30, frame_skip=4)
-    return stack(gym.wrappers.TransformReward(env, np.sign), 4)
+    env = gym.wrappers.TransformReward(env, np.sign)
+    if hasattr(gym.wrappers, "FrameStackObservation"):
+        return gym.wrappers.FrameStackObservation(env, 4)
+    return gym.wrappers.TransformObservation(gym.wrappers.FrameStack(env, 4), np.asarray)
 
 
 def make_vector(kind, name, num_envs, share=1, seed=0):

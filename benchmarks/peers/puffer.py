@@ -6,7 +6,6 @@ import functools
 import sys
 
 import gymnasium
-import numpy as np
 import pufferlib.emulation
 import pufferlib.vector
 import torch
@@ -41,11 +40,7 @@ class Policy(nn.Module):
 
 
 def _make(name, buf=None, seed=0):
-    env = make_env(name)
-    if name.startswith("ALE/"):  # stacked frames as arrays
-        to_array = gymnasium.wrappers.TransformObservation
-        env = to_array(env, np.asarray) if gymnasium.__version__ < "1" else env
-    return pufferlib.emulation.GymnasiumPufferEnv(env, buf=buf, seed=seed)
+    return pufferlib.emulation.GymnasiumPufferEnv(make_env(name), buf=buf, seed=seed)
 
 
 def make_trainer(setup, vector):
@@ -86,6 +81,7 @@ def main():
             trainer.evaluate()
             trainer.train()
             updates += trainer.total_minibatches
+        trainer.utilization.stop()
         trainer.vecenv.close()
     meter.report(variant=f"{flags.vector}, {flags.threads} threads")
 

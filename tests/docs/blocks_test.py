@@ -33,7 +33,7 @@ from tests.programs import COMMANDS, environment, run_program
 
 import_settings()
 
-NUM_NOT_RUN = 38  # blocks that say why they are not run
+NUM_NOT_RUN = 39  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text", "cpp"}
 MODULES = {f"alf-{name.replace('_', '-')}": f"alf.bin.{name}" for name in COMMANDS}
 BLOCKS = {path: read_blocks(path) for path in PAGES}

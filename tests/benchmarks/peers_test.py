@@ -1,0 +1,137 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""benchmarks.peers: the table, the choice of a variant, the reading of results; stand-ins measure nothing."""
+
+import sys
+
+import pytest
+
+from benchmarks.peers import scores, setups, table
+from benchmarks.peers.running import PEERS, SCRIPTS, alf_figures, best_variant, read_line, run
+from benchmarks.series import read_rows
+from benchmarks.workloads import WORKLOADS
+from tests.benchmarks.conftest import import_program, parsed_flags
+
+peers = import_program("benchmarks.peers.__main__")
+
+
+def row(library, i, speed, workload="pong", memory=100.0):
+    figures = {"steps_per_second": speed, "updates_per_second": speed / 512, "peak_memory_mb": memory}
+    extra = {"limit_steps_per_second": 2 * speed} if library == "ALF" else {}
+    return {
+        "round": i,
+        "workload": workload,
+        "library": library,
+        "variant": "2 threads",
+        **figures,
+        **extra,
+    }
+
+
+ROWS = [row("ALF", 0, 900.0), row("ALF", 1, 1200.0), row("ALF", 2, 1000.0, memory=300.0)]
+ROWS += [row("torch", 0, 300.0, memory=50.0), row("torch", 1, 300.0), row("torch", 2, 200.0)]
+ROWS += [row("sb3", i, 100.0) for i in range(3)]
+
+
+def test_the_table_has_the_fastest_peer_and_the_ratios_of_each_round():
+    *_, line = table.format_table(ROWS).splitlines()
+    assert line == (
+        "| pong | ALE/Pong-v5 | 1,000 | torch (2 threads) | 300 | 4.00 (3.00 to 5.00) | 0.50 | 100 / 100 |"
+    )
+
+
+def test_a_round_that_lacks_one_of_both_has_no_ratio():
+    assert table.ratios(ROWS[1:], "pong", "torch") == [4.0, 5.0]
+    assert len(table.format_table(ROWS[:3]).splitlines()) == 2  # no peer
+
+
+def test_the_picture_has_a_bar_for_each_library():
+    figure = table.draw([*ROWS, row("ALF", 0, 5.0, "dqn_pong")])
+    pong, dqn = figure.axes
+    assert [text.get_text() for text in pong.get_yticklabels()] == ["ALF", "torch", "sb3"]
+    assert [bar.get_width() for bar in pong.patches] == [1000.0, 300.0, 100.0]
+    assert len(dqn.patches) == 1
+
+
+def test_the_variant_with_most_updates_is_best():
+    results = [{"updates_per_second": x, "arguments": [f"--threads={x}"]} for x in (1, 3, 2)]
+    assert best_variant(results) == ["--threads=3"]
+
+
+def test_the_search_is_kept(tmp_path, monkeypatch):
+    tried = []
+
+    def measure(peer, workload, seconds, arguments):
+        tried.append(arguments)
+        return {"updates_per_second": len(tried), "arguments": arguments}
+
+    monkeypatch.setattr(peers, "measure_peer", measure)
+    path = tmp_path / "file.jsonl"
+    with parsed_flags(peers, f"--file={path}"):
+        found = [peers.find_variant(path, "torch", "dqn_pong") for _ in range(2)]
+    assert found == [["--vector=envpool", "--threads=2"]] * 2
+    assert len(tried) == 4 and not peers.read_results(path)
+
+
+def test_a_peer_that_fails_is_left_out_and_a_series_is_continued(tmp_path, monkeypatch, capsys):
+    def measure(path, library, workload):
+        if library == "sb3":
+            raise RuntimeError("my own bug")
+        return {"steps_per_second": 7.0}
+
+    monkeypatch.setattr(peers, "measure", measure)
+    path = tmp_path / "file.jsonl"
+    peers.measure_all(path, ["pong"], ["torch", "sb3"], 1)
+    assert "pong sb3 is left out: my own bug" in capsys.readouterr().err
+    peers.measure_all(path, ["pong"], ["torch", "sb3"], 2)
+    done = [(x["round"], x["library"]) for x in read_rows(path)]
+    assert done == [(0, "ALF"), (0, "torch"), (1, "ALF"), (1, "torch")]
+
+
+def test_reads_the_last_json_line():
+    assert read_line('starts\n{"a": 1}\n{"a": 2}\nends\n') == {"a": 2}
+    with pytest.raises(RuntimeError, match="no figures in 'starts'"):
+        read_line("starts")
+
+
+def test_run_measures_memory_and_names_what_fails():
+    output, memory = run([sys.executable, "-c", "import time; x = b'1' * 2**26; time.sleep(2); print(3)"], 60)
+    assert output == "3\n" and 60 < memory < 200
+    with pytest.raises(RuntimeError, match="failed: my own bug"):
+        run([sys.executable, "-c", "import sys; sys.exit('my own bug')"], 60)
+
+
+def test_the_figures_of_alf_have_the_names_of_the_peers():
+    result = {"workload": "pong", "trained_steps_per_second": 5.0, "updates_per_second": 1.0}
+    result |= {"seconds_to_first_train_step": 9.0, "limit_steps_per_second": 6.0}
+    figures = alf_figures(result, 70.0)
+    assert (figures["steps_per_second"], figures["peak_memory_mb"]) == (5.0, 70.0)
+
+
+@pytest.mark.parametrize("name", setups.SETUPS)
+def test_the_batches_are_those_of_the_workload(name):
+    setup, workload = setups.SETUPS[name], WORKLOADS[name]
+    if setup.algorithm == "ppo":
+        assert (setup.num_envs, setup.unroll_length) == (workload.batch_size, workload.unroll_length)
+    else:
+        assert setup.num_envs == workload.num_envs * workload.batch_size
+        assert setups.BATCH_SIZES[setup.algorithm] == workload.mini_batch_size
+
+
+def test_each_peer_has_its_script_and_its_requirements():
+    for peer in PEERS.values():
+        assert (SCRIPTS / "requirements" / f"{peer.venv}.txt").is_file()
+        assert all((SCRIPTS / name).is_file() for name in peer.scripts.values())
+        assert all(setups.SETUPS[name].algorithm in peer.scripts for name in peer.workloads)
+
+
+def test_settings_of_the_other_library():
+    found = scores.sb3_settings(scores.TASKS["LunarLander-v3"].settings)
+    assert found == dict(n_steps=1024, n_epochs=4, batch_size=64, gamma=0.999, gae_lambda=0.98, ent_coef=0.01)
+
+
+def test_the_scores_count_the_runs_that_got_there():
+    runs = [
+        {"score_of": "Acrobot-v1", "library": "ALF", "seconds": x, "reached": x < 90} for x in (20, 30, 99)
+    ]
+    *_, line = scores.format_table(runs).splitlines()
+    assert line == "| Acrobot-v1 | -100 | 25 s (20 to 30), 2 of 3 |  |  |"
