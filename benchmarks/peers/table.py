@@ -6,7 +6,8 @@ import statistics
 from benchmarks.peers.setups import SETUPS
 
 HEADER = (
-    "| workload | | ALF | best peer | steps/s | ratio (range) | ALF of the limit | memory, MB, ALF / peer |"
+    "| workload | environment | ALF | best peer | steps/s | ratio (range) | ALF of the limit | "
+    "memory, MB, ALF / peer |"
 )
 
 

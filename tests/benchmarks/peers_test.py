@@ -41,7 +41,8 @@ def test_the_table_has_the_fastest_peer_and_the_ratios_of_each_round():
 
 def test_a_round_that_lacks_one_of_both_has_no_ratio():
     assert table.ratios(ROWS[1:], "pong", "torch") == [4.0, 5.0]
-    assert len(table.format_table(ROWS[:3]).splitlines()) == 2  # no peer
+    header, line = table.format_table(ROWS[:3]).splitlines()  # no peer
+    assert header.count("|") == line.count("|")
 
 
 def test_the_picture_has_a_bar_for_each_library():
