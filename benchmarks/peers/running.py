@@ -66,8 +66,8 @@ PEERS = {
 }
 
 
-def run(command, limit):
-    """Runs a command for at most `limit` seconds.
+def run(command, limit, folder=ROOT):
+    """Runs a command in a folder for at most `limit` seconds.
 
     Returns:
         what it has printed, and the peak of the memory of its processes in MB.
@@ -76,7 +76,7 @@ def run(command, limit):
     env = {**os.environ, "RAY_ADDRESS": "", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            list(map(str, command)), cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
+            list(map(str, command)), cwd=folder, env=env, stdout=subprocess.PIPE, stderr=errors, text=True
         )
         peak = [0.0]
         watcher = threading.Thread(target=_watch_memory, args=(process, peak))
@@ -148,7 +148,8 @@ def measure_peer(name, workload, seconds, arguments=()):
     peer = PEERS[name]
     script = SCRIPTS / peer.scripts[SETUPS[workload].algorithm]
     command = [peer.python(), script, f"--workload={workload}", f"--seconds={seconds}", *arguments]
-    output, memory = run(command, 2 * seconds + _OTHER_SECONDS)
+    with tempfile.TemporaryDirectory() as folder:  # PufferLib leaves a link where it starts
+        output, memory = run(command, 2 * seconds + _OTHER_SECONDS, folder)
     return {**read_line(output), "peak_memory_mb": memory, "arguments": list(arguments)}
 
 
