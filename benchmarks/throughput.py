@@ -21,7 +21,7 @@ from absl import app, flags
 
 from alf import __version__
 from alf.core.nest_utils import add_leading_dims
-from alf.core.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
+from alf.core.tf_runtime import SPARE_THREADS, set_intra_op_threads, share_heaps, single_threaded
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.drivers.actor_thread import act
@@ -42,6 +42,7 @@ _SETTINGS = {
         "learn_queue_cap",
         "num_splits",
         "num_workers",
+        "intra_op_threads",
     )
 }
 
@@ -54,6 +55,8 @@ _ONE_AT_A_TIME = flags.DEFINE_bool("one_env_at_a_time", None, "Overrides the wor
 def measure(workload, seconds, sync=False, mode="async"):
     """Runs a workload; returns the result as a dict."""
     reserve_threads(workload.num_envs + workload.num_actor_queues + SPARE_THREADS)
+    if workload.intra_op_threads is not None:
+        set_intra_op_threads(workload.intra_op_threads)
     envs = workload.make_envs()
     learner = workload.make_learner(envs)
     if sync:
@@ -193,7 +196,7 @@ def main(argv):
         "batch_size": workload.batch_size,
         "num_splits": workload.num_splits,
         "unroll_length": workload.unroll_length,
-        **{name: getattr(workload, name) for name in DRIVER_SETTINGS},
+        **{name: getattr(workload, name) for name in (*DRIVER_SETTINGS, "intra_op_threads")},
         "exp_replayer": workload.exp_replayer,
         "replay_ratio": workload.replay_ratio,
         "sync": _SYNC.value,

@@ -32,6 +32,7 @@ class Workload:
         num_splits: above 1, `env` makes so many environments that share worker processes, each of
             `batch_size` rows, and `num_envs` counts them all. It has the argument `num_splits` then.
         num_workers: worker processes that `env` starts; None for its default.
+        intra_op_threads: as in `Experiment`.
         env_alone: like `env`, which is the default, for the cost of the environment alone: in this
             process.
         data_transformers: as in `Experiment`.
@@ -50,6 +51,7 @@ class Workload:
     one_env_at_a_time: bool = False
     num_splits: int = 1
     num_workers: int | None = None
+    intra_op_threads: int | None = None
     env_alone: Callable | None = None
     data_transformers: tuple = ()
     exp_replayer: str = "one_time"
@@ -168,7 +170,9 @@ WORKLOADS = {
         num_envs=2,
         batch_size=1024,
         unroll_length=32,
+        num_actor_queues=0,
         one_env_at_a_time=True,
+        intra_op_threads=1,
     ),
     "cartpole_python": Workload(
         _cartpole_python,
@@ -176,6 +180,8 @@ WORKLOADS = {
         num_envs=2,
         batch_size=1024,
         unroll_length=16,
+        num_actor_queues=0,
+        intra_op_threads=1,
         env_alone=functools.partial(_cartpole_python, num_workers=0),
     ),
     "pong": Workload(_pong, _nature("float32"), num_envs=2, batch_size=32, unroll_length=16),

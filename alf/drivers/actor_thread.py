@@ -9,7 +9,6 @@ from alf.core.tf_runtime import timestamp
 from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
 from alf.drivers.threads import DriverThread
-from alf.networks.images import is_image
 from alf.ops import draws
 
 # The most batches of requests for one call of the graph. A call costs some hundred microseconds of Python, so
@@ -36,16 +35,8 @@ def act(policy, time_step, state, owners):
     # the weights, and call old weights new.
     with tf.control_dependencies([time_step.step_type]):
         version = policy.read_version(time_step)
-
-    def rollout():
-        with draws.owned_by(owners):
-            return policy.rollout(time_step, state)
-
-    if any(map(is_image, tf.nest.flatten(policy.observation_spec))):
-        # TensorFlow leaves the body of a loop as it is: only in a function do convolutions become oneDNN's.
-        rollout = tf.function(rollout, autograph=False)
-    with tf.control_dependencies([version]):
-        return rollout(), version
+    with tf.control_dependencies([version]), draws.owned_by(owners):
+        return policy.rollout(time_step, state), version
 
 
 def answer(policy, device, weights, time_step, state, owners):
