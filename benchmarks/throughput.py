@@ -32,7 +32,9 @@ _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), 
 _SECONDS = flags.DEFINE_float("seconds", 20.0, "Seconds of training that are measured.", lower_bound=1.0)
 _RESULT = flags.DEFINE_string("result", None, "File to write the result to.")
 _SETTINGS = {
-    name: flags.DEFINE_integer(name, None, f"Overrides the workload's {name}.", lower_bound=0)
+    name: flags.DEFINE_integer(
+        name, None, f"Overrides the workload's {name}.", lower_bound=name != "num_actor_queues"
+    )
     for name in (
         "num_envs",
         "batch_size",

@@ -128,12 +128,11 @@ def find_bottleneck(shares, num_turns=1):
     else:
         # Without actors the threads of the environments infer themselves.
         inference = shares.get("actors", environments).get(INFERENCE, 0.0)
-        hand_overs = max(environments.get(ASK, 0.0) - inference, 0.0)
         # While one environment has its turn the others wait: the shares of all of them together are the time
         # in which any of them steps.
         steps = environments.get(STEP, 0.0) * num_turns
         parts = {"environments": steps, "actors": inference, "metrics": environments.get(LOG, 0.0)}
-        parts["hand-overs"] = hand_overs
+        parts["hand-overs"] = max(environments.get(ASK, 0.0) - inference, 0.0)
         parts["driver"] = 1 - environments.get(HAND_OVER, 0.0) - sum(parts.values())
     return max(parts, key=parts.get)
 

@@ -68,9 +68,7 @@ def _default_config():
 
 
 def main():
-    parser = make_parser(__doc__)
-    parser.add_argument("--vector", default="workers", choices=("inprocess", "workers"))
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
+    parser = make_parser(__doc__, ("workers", "inprocess"))
     flags = parser.parse_args()
     torch.set_num_threads(flags.threads)
     meter = Meter(flags.seconds)

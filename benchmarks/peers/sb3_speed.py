@@ -49,9 +49,7 @@ def make_model(name, setup, vector):
 
 
 def main():
-    parser = make_parser(__doc__)
-    parser.add_argument("--vector", default="inprocess", choices=("inprocess", "workers"))
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
+    parser = make_parser(__doc__, ("inprocess", "workers"))
     flags = parser.parse_args()
     torch.set_num_threads(flags.threads)
     meter = Meter(flags.seconds)

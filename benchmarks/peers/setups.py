@@ -39,9 +39,16 @@ REPLAY_CAPACITY = 1_000_000  # steps, as ALF's default
 N_STEP = 3  # of DQN
 
 
-def make_parser(doc):
-    """Makes the parser of a peer's script, with the flags that all of them have."""
+def make_parser(doc, vectors=()):
+    """Makes the parser of a peer's script, with the flags that all of them have.
+
+    `vectors` are the kinds of vector environment of a peer with variants, the default first; it has
+    --threads, too.
+    """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--workload", choices=sorted(SETUPS), default="cartpole_python")
     parser.add_argument("--seconds", type=float, default=10.0, help="that are measured")
+    if vectors:
+        parser.add_argument("--vector", choices=vectors, default=vectors[0], help="kind, see envs.py")
+        parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     return parser

@@ -112,10 +112,8 @@ def run(env, learner, replay, ratio, count):
 
 
 def main():
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, ("vector", "envpool", "inprocess", "workers"))
     parser.set_defaults(workload="dqn_pong")
-    parser.add_argument("--vector", default="vector", help="kind of vector environment, see envs.py")
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     flags = parser.parse_args()
     setup = SETUPS[flags.workload]
     torch.set_num_threads(flags.threads)

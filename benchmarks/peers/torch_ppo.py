@@ -176,10 +176,8 @@ def run(unrolls, agent, settings, count, max_steps=None):
 
 
 def main():
-    parser = make_parser(__doc__)
-    parser.add_argument("--vector", default="inprocess", help="kind of vector environment, see envs.py")
+    parser = make_parser(__doc__, ("inprocess", "workers", "vector", "envpool"))
     parser.add_argument("--groups", type=int, default=1, help="vector environments that step in turn")
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--env", help="Gymnasium id, in place of the workload")
     parser.add_argument("--target_return", type=float)

@@ -136,10 +136,8 @@ def run(env, learner, replay, ratio, count):
 
 
 def main():
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, ("inprocess", "workers", "vector", "envpool"))
     parser.set_defaults(workload="sac_halfcheetah")
-    parser.add_argument("--vector", default="inprocess", help="kind of vector environment, see envs.py")
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     flags = parser.parse_args()
     setup = SETUPS[flags.workload]
     env = make_vector(flags.vector, setup.env, setup.num_envs)
