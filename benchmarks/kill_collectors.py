@@ -40,6 +40,9 @@ SlowSteps.ms = {step_ms}
 Experiment.num_envs = 0
 Experiment.num_collectors = {collectors}
 RayCollectors.num_envs = 1
+# An unroll of each makes a batch: with less, the weights change several times while an unroll is made, and
+# learning breaks down now and then.
+DriverSettings.learn_queue_cap = {collectors}
 CollectorSettings.max_restarts = 1_000_000  # far more losses than a run should have
 """
 

@@ -124,6 +124,11 @@ def _halfcheetah(batch_size, seed, num_workers=1, num_splits=1):
     return load("HalfCheetah-v5", batch_size, seed=seed, num_workers=num_workers, num_splits=num_splits)
 
 
+def _halfcheetah_envpool(batch_size, seed):
+    # A thread of C++ for each of the two environments.
+    return load("envpool:HalfCheetah-v5", batch_size, seed=seed, num_threads=1)
+
+
 def _pong_frames(batch_size, seed):
     return load_atari("Pong", batch_size, seed=seed, num_stack=1)
 
@@ -199,6 +204,13 @@ WORKLOADS = {
         batch_size=256,
         unroll_length=32,
         env_alone=functools.partial(_halfcheetah, num_workers=0),
+    ),
+    "halfcheetah_envpool": Workload(
+        _halfcheetah_envpool,
+        _impala(fc_layer_params=(64, 64)),
+        num_envs=2,
+        batch_size=256,
+        unroll_length=32,
     ),
     "sac_halfcheetah": Workload(
         _halfcheetah,

@@ -99,9 +99,10 @@ def test_a_slow_step_sleeps(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.timeout(1300)  # longer than the time-out of the program
 def test_a_run_reaches_its_target(tmp_path):
-    # At most 4 * 128 / 0.06 = 8,500 steps a second: the 700,000 that it needs take longer than two intervals.
+    # At most 4 * 32 / 0.02 = 6,400 steps a second: the 700,000 that it needs take longer than two intervals.
     # With shorter ones, two cores spend most of their time on starting collectors.
-    settings = ["--interval=40", "--step_ms=60", "--limit=900", f"--log={tmp_path}/log"]
+    settings = ["--interval=40", "--step_ms=20", "--limit=900", f"--log={tmp_path}/log"]
+    settings += ["--param=alf.environments.load.batch_size=32"]
     command = [sys.executable, "-m", "benchmarks.kill_collectors", *settings]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr
