@@ -211,6 +211,7 @@ WORKLOADS = {
         num_envs=2,
         batch_size=256,
         unroll_length=32,
+        num_actor_queues=0,
     ),
     "sac_halfcheetah": Workload(
         _halfcheetah,

@@ -8,6 +8,7 @@ import os
 import time
 
 import tensorflow as tf
+from absl import logging
 
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
 from tensorflow.python.eager import context
@@ -161,10 +162,8 @@ def reserve_default_threads():
 def set_intra_op_threads(num_threads):
     """Sets how many threads of TensorFlow's intra-op pool compute one operation, such as a large product.
 
-    The pool belongs to the process; TensorFlow has no such setting for a single function or thread.
-
-    Raises:
-        ConfigError: if TensorFlow has already started with another number.
+    The pool belongs to the process; TensorFlow has no such setting for a single function or thread. If
+    TensorFlow has already started, the pool stays as it is, and a warning says so.
     """
     present = tf.config.threading.get_intra_op_parallelism_threads()
     if present == num_threads:
@@ -172,10 +171,12 @@ def set_intra_op_threads(num_threads):
     try:
         tf.config.threading.set_intra_op_parallelism_threads(num_threads)
     except RuntimeError:
-        raise ConfigError(
-            f"intra_op_threads is {num_threads}: TensorFlow has started with "
-            f"{present or 'one for each core'}, which cannot change"
-        ) from None
+        logging.warning(
+            "intra_op_threads is %d, but TensorFlow has started with %s, which cannot change: this may cost "
+            "speed; a new process has the right number",
+            num_threads,
+            present or "one for each core",
+        )
 
 
 def abort_exchanges(reason):

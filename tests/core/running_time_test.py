@@ -24,10 +24,10 @@ print(running_time() - before, time.monotonic() - start)
 
 
 def test_it_runs_like_the_clock_of_the_system():
-    before, start = running_time(), time.monotonic()
+    start, before = time.monotonic(), running_time()
     time.sleep(1.2)
     ran, passed = running_time() - before, time.monotonic() - start
-    assert ran <= passed + 0.001 and (ran >= 1.1 or passed > 2.0)  # a busy machine may stop this process
+    assert ran <= passed and (ran >= 1.1 or passed > 2.0)  # a busy machine may stop this process
 
 
 def test_it_stands_still_while_the_process_is_stopped():

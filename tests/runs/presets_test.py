@@ -129,6 +129,15 @@ def test_a_later_file_and_the_user_win():
     assert value_of("alf.algorithms.PPOAlgorithm.lambda_") == 0.95
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "impala", "dqn"])
+def test_images_alone_use_all_cores_for_an_operation(algorithm):
+    for kind, threads in (("floats", 1), ("image", None), ("both", None)):
+        with own_config():
+            bind(algorithm, kind)
+            add_preset()
+            assert value_of("alf.training.Experiment.intra_op_threads") == threads
+
+
 def test_a_class_brings_nothing():
     parse_config([], ["Experiment.algorithm = @PPOAlgorithm"])
     before = registry.list_names()
