@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The setting `compute_dtype`: the dtype in which layers compute. Their variables are always float32.
 
-It is "float32", "bfloat16" or "auto". "auto" means bfloat16 if a GPU is visible or the CPU has instructions
-for it, else float32, which is much faster on other CPUs. bfloat16 has 8 significant bits and the range of
-float32, so losses need no scaling.
+It is "float32", "bfloat16" or "auto". "auto" means bfloat16 if a GPU is visible or the CPU computes it faster
+(`bfloat16_is_fast`), else float32, which is much faster on other CPUs. bfloat16 has 8 significant bits and
+the range of float32, so losses need no scaling.
 """
 
 import contextlib
@@ -40,12 +40,18 @@ def compute_in(compute_dtype):
 
 
 def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):
-    """Returns whether a GPU is visible or the CPU has AVX512_BF16 or AMX; False if that is unknown."""
+    """Returns whether a GPU is visible or the CPU has AMX, or is AMD's with AVX512_BF16.
+
+    Intel's CPUs compute half as many AVX512_BF16 products in a cycle: they are slower than with float32
+    (docs/speed.md). False if the CPU is unknown.
+    """
     if tf.config.get_visible_devices("GPU"):
         return True
+    # The first core is enough: all cores are alike.
+    entries = {}
     with contextlib.suppress(OSError), open(cpuinfo) as lines:
         for line in lines:
             key, _, value = line.partition(":")
-            if key.strip() == "flags":  # the first core is enough: all cores have the same flags
-                return not {"avx512_bf16", "amx_bf16"}.isdisjoint(value.split())
-    return False
+            entries.setdefault(key.strip(), value.split())
+    flags = entries.get("flags", [])
+    return "amx_bf16" in flags or ("avx512_bf16" in flags and entries.get("vendor_id") == ["AuthenticAMD"])

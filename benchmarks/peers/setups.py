@@ -29,8 +29,9 @@ SETUPS = {
     "cartpole_python": Setup("CartPole-v1", "ppo", 1024, 16, ("inprocess", "workers")),
     "cartpole_vector": Setup("CartPole-v1", "ppo", 1024, 32, ("vector",)),
     "pong": Setup("ALE/Pong-v5", "ppo", 32, 16, ("vector", "envpool"), ()),
-    "halfcheetah": Setup("HalfCheetah-v5", "ppo", 256, 32, ("inprocess", "workers", "envpool")),
-    "sac_halfcheetah": Setup("HalfCheetah-v5", "sac", 16, 1, ("inprocess", "workers", "envpool"), (256, 256)),
+    "halfcheetah": Setup("HalfCheetah-v5", "ppo", 256, 32, ("inprocess", "workers")),
+    "halfcheetah_envpool": Setup("HalfCheetah-v5", "ppo", 256, 32, ("envpool",)),
+    "sac_halfcheetah": Setup("HalfCheetah-v5", "sac", 16, 1, ("inprocess", "workers"), (256, 256)),
     "dqn_pong": Setup("ALE/Pong-v5", "dqn", 16, 1, ("vector", "envpool"), ()),
 }
 REPLAY_RATIOS = {"sac_halfcheetah": 1.0, "dqn_pong": 0.25}

@@ -8,7 +8,9 @@ from alf.errors import ConfigError
 from alf.networks import PolicyNetwork
 from alf.networks.compute_dtype import bfloat16_is_fast, compute_in, keras_policy
 
-CPUINFO = "processor\t: 0\nmodel name\t: avx512_bf16\nflags\t\t: fpu sse2 {}\nbugs\t\t: amx_bf16\n"
+CPUINFO = (
+    "processor\t: 0\nvendor_id\t: {}\nmodel name\t: avx512_bf16\nflags\t\t: fpu sse2 {}\nbugs\t\t: amx_bf16\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -17,17 +19,18 @@ def no_gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "flags, fast",
+    "vendor, flags, fast",
     [
-        ("avx512f avx512_vnni", False),
-        ("avx512_bf16x", False),
-        ("avx512f avx512_bf16", True),
-        ("amx_bf16 amx_tile", True),
+        ("AuthenticAMD", "avx512f avx512_vnni", False),
+        ("AuthenticAMD", "avx512_bf16x", False),
+        ("AuthenticAMD", "avx512f avx512_bf16", True),
+        ("GenuineIntel", "avx512f avx512_bf16", False),
+        ("GenuineIntel", "avx512_bf16 amx_bf16 amx_tile", True),
     ],
 )
-def test_flags_of_the_cpu(tmp_path, flags, fast):
+def test_flags_of_the_cpu(tmp_path, vendor, flags, fast):
     path = tmp_path / "cpuinfo"
-    path.write_text(CPUINFO.format(flags))
+    path.write_text(CPUINFO.format(vendor, flags))
     assert bfloat16_is_fast(path) is fast
 
 
