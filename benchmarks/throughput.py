@@ -26,6 +26,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.drivers.actor_thread import act
 from alf.tools import throughput as speed
+from benchmarks.peers.meter import process_seconds
 from benchmarks.workloads import DRIVER_SETTINGS, WORKLOADS
 
 _WORKLOAD = flags.DEFINE_enum("workload", "cartpole_vector", sorted(WORKLOADS), "What to run.")
@@ -72,7 +73,7 @@ def measure(workload, seconds, sync=False, mode="async"):
         while not trained:
             driver.collect()
             trained = learner.train()
-        to_first_step = time.time() - psutil.Process().create_time()
+        to_first_step = process_seconds()
         result = _trained(driver, seconds)
         with single_threaded():
             experience, _ = driver.get_training_exps()
