@@ -26,7 +26,7 @@ WORKLOADS = {
         *_IMPALA,
         "--gin_param=alf.environments.load.num_workers = 0",
         "--gin_param=alf.environments.load.batch_size = 32",
-        "--gin_param=DriverSettings.one_env_at_a_time = True",
+        "--gin_param=DriverSettings.num_env_threads = 1",
     ),
     "HalfCheetah, workers": ("--gin_file=examples/appo_halfcheetah.gin",),
 }

@@ -40,6 +40,7 @@ _SETTINGS = {
         "num_envs",
         "batch_size",
         "unroll_length",
+        "num_env_threads",
         "num_actor_queues",
         "actor_queue_cap",
         "learn_queue_cap",
@@ -52,7 +53,6 @@ _SETTINGS = {
 _REPLAY_RATIO = flags.DEFINE_float("replay_ratio", None, "Overrides the workload's replay_ratio.")
 _SYNC = flags.DEFINE_bool("sync", False, "Uses the synchronous driver, with unroll_length alone.")
 _MODE = flags.DEFINE_enum("mode", "async", ["async", "lockstep", "overlap"], "Mode of the driver.")
-_ONE_AT_A_TIME = flags.DEFINE_bool("one_env_at_a_time", None, "Overrides the workload's one_env_at_a_time.")
 
 
 def measure(workload, seconds, sync=False, mode="async"):
@@ -190,7 +190,7 @@ def _zeros(spec, rows):
 def main(argv):
     del argv
     share_heaps()
-    settings = {**_SETTINGS, "one_env_at_a_time": _ONE_AT_A_TIME, "replay_ratio": _REPLAY_RATIO}
+    settings = {**_SETTINGS, "replay_ratio": _REPLAY_RATIO}
     changes = {name: flag.value for name, flag in settings.items() if flag.value is not None}
     workload = dataclasses.replace(WORKLOADS[_WORKLOAD.value], **changes)
     result = {

@@ -17,7 +17,7 @@ from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.replay import make_replayer
 from alf.testing.toy_environments import NullEnvironment
 
-DRIVER_SETTINGS = "num_actor_queues", "learn_queue_cap", "actor_queue_cap", "one_env_at_a_time"
+DRIVER_SETTINGS = "num_env_threads", "num_actor_queues", "learn_queue_cap", "actor_queue_cap"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Workload:
     Attributes:
         env: callable (batch_size, seed) -> batched environment.
         agent: `Agent`.
-        num_envs, batch_size, unroll_length, num_actor_queues, actor_queue_cap, learn_queue_cap,
-            one_env_at_a_time: as in `DriverSettings` and `Driver`.
+        num_envs, batch_size, unroll_length, num_env_threads, num_actor_queues, actor_queue_cap,
+            learn_queue_cap: as in `DriverSettings` and `Driver`.
         num_splits: above 1, `env` makes so many environments that share worker processes, each of
             `batch_size` rows, and `num_envs` counts them all. It has the argument `num_splits` then.
         num_workers: worker processes that `env` starts; None for its default.
@@ -45,10 +45,10 @@ class Workload:
     num_envs: int
     batch_size: int
     unroll_length: int
+    num_env_threads: int | None = None
     num_actor_queues: int = 1
     actor_queue_cap: int = 1
     learn_queue_cap: int = 1
-    one_env_at_a_time: bool = False
     num_splits: int = 1
     num_workers: int | None = None
     intra_op_threads: int | None = None
@@ -175,8 +175,8 @@ WORKLOADS = {
         num_envs=2,
         batch_size=1024,
         unroll_length=32,
+        num_env_threads=1,
         num_actor_queues=0,
-        one_env_at_a_time=True,
         intra_op_threads=1,
     ),
     "cartpole_python": Workload(
@@ -241,6 +241,6 @@ WORKLOADS = {
         num_envs=2,
         batch_size=32,
         unroll_length=128,
-        one_env_at_a_time=True,
+        num_env_threads=1,
     ),
 }

@@ -21,7 +21,7 @@ _MOVED = (
         "DriverSettings",
         _DRIVERS,
         ("num_actor_queues", "actor_queue_cap", "learn_queue_cap", "max_waiting_batches", "actor_device")
-        + ("max_unroll_length", "parameter_update_period", "sticky", "one_env_at_a_time", "start_spread"),
+        + ("max_unroll_length", "parameter_update_period", "sticky", "start_spread"),
     ),
     (
         "Monitoring",
@@ -65,6 +65,10 @@ _RENAMED = {
 } | {
     "ActorCriticPolicy.action_ctor": "ActorCriticPolicy.action_distribution",
     **{f"{owner}.statistics_ctor": "Monitoring.statistics" for owner in ("Monitoring", *_DRIVERS)},
+    **{
+        f"{owner}.one_env_at_a_time": "DriverSettings.num_env_threads"
+        for owner in ("DriverSettings", *_DRIVERS)
+    },
     "Trainer.checkpoint_interval": "Checkpoints.interval",
     "Trainer.max_to_keep": "Checkpoints.max_to_keep",
     "Trainer.checkpoint_replay_buffer": "Checkpoints.replay_buffer",
@@ -82,6 +86,8 @@ _NAMES = _RENAMED | {
 # Values that have become settings of their own.
 _VALUES = {
     ("DriverSettings.max_waiting_batches", "0"): {"DriverSettings.mode": "'lockstep'"},
+    ("DriverSettings.num_env_threads", "False"): {},
+    ("DriverSettings.num_env_threads", "True"): {"DriverSettings.num_env_threads": "1"},
     ("Experiment.num_groups", "0"): {"Experiment.num_envs": "0"},
     ("Experiment.unroll_length", "0"): {"DriverSettings.mode": "'poll'", "Experiment.unroll_length": "1"},
 }

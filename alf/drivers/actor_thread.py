@@ -59,7 +59,7 @@ def answer(policy, device, weights, time_step, state, owners):
 def answer_frame(policy, device, weights, specs, env_index, frame):
     """Answers an environment in its own loop, without an actor; returns what `TFQueues.ask_actor` does."""
     time_step = frame.time_step._replace(env_id=specs.env_ids(env_index))
-    return answer(policy, device, weights, time_step, frame.state, [(env_index, frame.count)])
+    return answer(policy, device, weights, time_step, frame.state, specs.owners(env_index, frame.count))
 
 
 def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, num_batches):
@@ -70,7 +70,7 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
 
     Args:
         policy, device, weights: as in `answer`.
-        specs: `EnvSpecs` of the environments.
+        specs: `EnvSpecs` of the loops that ask, see `EnvSpecs.share`.
         tf_queues: `TFQueues`.
         num_requests: int, K, requests that are answered at a time.
         actor_index: int32 scalar, the number of the actor queue.
@@ -102,13 +102,15 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
             lambda x: tf.reshape(x, (-1, *x.shape[2:])), (time_step, requests.state)
         )
 
-        owners = list(zip(tf.unstack(requests.env_index), tf.unstack(requests.count), strict=True))
+        indices = tf.unstack(requests.env_index)
+        counts = zip(indices, tf.unstack(requests.count), strict=True)
+        owners = [owner for index, count in counts for owner in specs.owners(index, count)]
         policy_step, version = answer(policy, device, weights, time_step, state, owners)
         # A return queue has one place, and its environment asks again only after it has taken the answer: no
         # answer waits for a place, so a slow environment does not hold up the others of its batch.
         sent = [
             tf_queues.action_return_queues[index].enqueue(part)
-            for (index, _), part in zip(owners, split(ActionReply(policy_step, version)), strict=True)
+            for index, part in zip(indices, split(ActionReply(policy_step, version)), strict=True)
         ]
         # The loop variable waits for the answers: an iteration ends when all of them are sent.
         with tf.control_dependencies(sent):

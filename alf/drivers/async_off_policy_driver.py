@@ -34,7 +34,7 @@ from alf.drivers.prefetch_thread import PrefetchThread
 from alf.drivers.stage_clock import ASK, COPY, INFERENCE, StageClock
 from alf.drivers.tf_queues import TFQueues
 from alf.drivers.threads import QUEUE_CLOSED
-from alf.drivers.unroller import EnvUnroller
+from alf.drivers.unroller import EnvUnroller, split_unroll
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
@@ -44,10 +44,11 @@ from alf.learner.learner import Learner
 class AsyncOffPolicyDriver(Driver):
     """Steps environments, chooses actions and trains at the same time, in threads that queues connect.
 
-    Each environment has a thread that steps it and asks an actor for actions. An actor is a thread that
-    answers `actor_queue_cap` requests at a time, the oldest first; with `num_actor_queues = 0` there is none,
-    and the environments' threads call the policy. T transitions of one environment make an unroll, which
-    waits in the learn queue. `DriverSettings.mode` says which unrolls make a batch.
+    Each environment has a thread, or shares one with others (`num_env_threads`), that steps it and asks an
+    actor for actions. An actor is a thread that answers `actor_queue_cap` requests at a time, the oldest
+    first; with `num_actor_queues = 0` there is none, and the environments' threads call the policy. T
+    transitions of one environment make an unroll, which waits in the learn queue. `DriverSettings.mode` says
+    which unrolls make a batch.
 
     Args:
         envs, learner, unroll_length, settings, monitoring, overwrite_policy_output: as in `Driver`.
@@ -80,22 +81,24 @@ class AsyncOffPolicyDriver(Driver):
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
         num_actors = settings.num_actor_queues if num_envs else 0
-        # The loop of an environment or actor occupies a thread of TensorFlow, also while it waits for a
+        num_loops = settings.count_env_threads(num_envs)
+        # The loop of environments or of an actor occupies a thread of TensorFlow, also while it waits for a
         # queue. All may wait at the same time, and the learner must still find threads.
-        num_loops = num_envs + num_actors + settings.prefetch
-        reserve_threads(num_loops + SPARE_THREADS + count_nested_threads(self._envs))
+        num_waiting = num_loops + num_actors + settings.prefetch
+        reserve_threads(num_waiting + SPARE_THREADS + count_nested_threads(self._envs))
         self._num_unrolls = self._num_sources if settings.is_ordered else settings.learn_queue_cap
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         self._policy = policy = _make_policy(learner.policy, settings)
         self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
         # No more than the batch that was ordered can wait.
         self._queue_length = self._num_unrolls * (1 if settings.is_ordered else settings.max_waiting_batches)
+        self._loop_specs = loop_specs = specs.share(num_loops) if num_envs else specs
         self._tf_queues = queues = TFQueues(
-            specs.frame_spec(policy),
-            specs.reply_spec(policy),
+            loop_specs.frame_spec(policy),
+            loop_specs.reply_spec(policy),
             self._make_unroll_spec(learner.uses_env_info),
             self._record_spec,
-            num_envs,
+            num_loops,
             num_actors,
             settings.actor_queue_cap,
             self._queue_length,
@@ -108,9 +111,8 @@ class AsyncOffPolicyDriver(Driver):
         self._order = GraphFunction(self._order_unrolls)
         if num_envs:
             self.clocks.actors += [StageClock() for _ in range(num_actors)]
-            self.clocks.environments += [StageClock() for _ in self._envs]
-            self.clocks.takes_turns = settings.one_env_at_a_time
-            inline = functools.partial(answer_frame, *self._answering(), specs)
+            self.clocks.environments += [StageClock() for _ in range(num_loops)]
+            inline = functools.partial(answer_frame, *self._answering(), loop_specs)
             ask, stage = (queues.ask_actor, ASK) if num_actors else (inline, INFERENCE)
             self._threads.unroller = self._unroller = EnvUnroller(
                 self._envs,
@@ -120,7 +122,6 @@ class AsyncOffPolicyDriver(Driver):
                 ask,
                 self.clocks.environments,
                 overwrite_policy_output,
-                queues.env_turn if settings.one_env_at_a_time else None,
                 settings.sticky,
                 stage,
             )
@@ -171,11 +172,11 @@ class AsyncOffPolicyDriver(Driver):
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
         # All traces are made before a thread starts: the threads only call finished graphs.
         first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
-        unroll = self._unroller.trace(self._unroll_and_enqueue, self._specs.frame_spec(self._policy))
+        unroll = self._unroller.trace(self._unroll_and_enqueue, self._loop_specs.frame_spec(self._policy))
         settings = self._settings
-        served = *self._answering(), self._specs, queues, settings.actor_queue_cap
+        served = *self._answering(), self._loop_specs, queues, settings.actor_queue_cap
         serve_actor = trace(functools.partial(serve, *served), index, index) if self.clocks.actors else None
-        common, num_envs = (self._threads.coord, queues), len(self._envs)
+        common, num_threads = (self._threads.coord, queues), self._unroller.num_loops
         env_threads = [
             EnvThread(
                 *common,
@@ -185,7 +186,7 @@ class AsyncOffPolicyDriver(Driver):
                 unroll,
                 clock,
                 queues.unroll_orders[i] if settings.is_ordered else None,
-                settings.start_spread * i / num_envs,
+                settings.start_spread * i / num_threads,
             )
             for i, clock in enumerate(self.clocks.environments)
         ]
@@ -320,8 +321,13 @@ class AsyncOffPolicyDriver(Driver):
         # the learn queue. If that is full, only this thread could make room, and it waits for the answer: so
         # it takes a batch, which the next `collect` gets. But not while all threads that it waits for step an
         # environment: meanwhile batches would gather without end.
-        calls, num_envs = getattr(self._threads.unroller, "calls", ()), len(self._envs)
-        is_handing_over = any(i == num_envs or calls[i] is None for i in waiting)
+        unroller = self._threads.unroller
+        num_loops = (
+            unroller.num_loops if self._envs else 0
+        )  # after their threads comes that of the collectors
+        is_handing_over = any(
+            i == num_loops or all(unroller.calls[env] is None for env in unroller.members(i)) for i in waiting
+        )
         may_be_full = is_handing_over and not self._settings.is_ordered
         if may_be_full and self._tf_queues.learn_queue.size() == self._queue_length:
             # A queue that closes now is not the error: `_ask` raises that for which the driver ends.
@@ -367,12 +373,17 @@ class AsyncOffPolicyDriver(Driver):
         weights.hold(weights.num_permits, [], copy)
 
     def _unroll_and_enqueue(self, env_index, frame):
-        """Makes one unroll and puts it into the log queue and the learn queue, in the graph.
+        """Makes an unroll of each environment of a loop and puts them into the queues, in the graph.
 
         Returns the first `Frame` of the next unroll, and the seconds [2] that `TFQueues.hand_over` returns.
         """
         frame, unroll = self._unroller.unroll(env_index, frame)
-        return frame, self._hand_over(unroll)
+        waits = tf.zeros(2, tf.float64)
+        for part in split_unroll(unroll, self._loop_specs.batch_size // self._specs.batch_size):
+            # One after another, so that the waits add up.
+            with tf.control_dependencies([waits]):
+                waits += self._hand_over(part)
+        return frame, waits
 
     def _hand_over(self, unroll):
         """Puts an unroll into the queues as `TFQueues.hand_over` does."""

@@ -219,8 +219,14 @@ class Driver(abc.ABC):
 
     def _ask(self, of_env, of_collector, *args):
         """Calls methods of each environment and of each collector; returns the list of the results."""
+        unroller = self._threads.unroller
+        num_loops = unroller.num_loops if self._envs else 0
         if not self._threads.has_started:  # no other thread has the environments yet
-            return [self._threads.unroller.ask(i, of_env, *args) for i in range(len(self._envs))]
+            return (
+                unroller.in_order([unroller.ask(i, of_env, *args) for i in range(num_loops)])
+                if self._envs
+                else []
+            )
         self._threads.check_runs(of_collector)
         # The stall watch limits this wait, whatever it is that does not answer.
         with self._threads.waiting(self.clocks.learner, REST, before=REST):
@@ -230,8 +236,8 @@ class Driver(abc.ABC):
                 self._make_room([i for i, x in enumerate(futures) if not x.running() and not x.done()])
                 concurrent.futures.wait(futures, _LOOK_SECONDS)
         results = [future.result() for future in futures]
-        num_envs = len(self._envs)
-        return results[:num_envs] + [result for answers in results[num_envs:] for result in answers]
+        of_envs = unroller.in_order(results[:num_loops]) if self._envs else []
+        return of_envs + [result for answers in results[num_loops:] for result in answers]
 
     def _ask_collectors(self, method, *args):
         """Makes the thread of the collectors call a method of each; returns a list of futures of lists."""

@@ -34,11 +34,16 @@ class DriverSettings:
             weights before that training, so each batch is older by exactly one call of `collect`.
             "poll": like "async", but `collect` never waits: it takes all batches that are ready, perhaps
             none.
-        num_actor_queues: actors, each with a thread and a queue; environment i belongs to actor
-            i % num_actor_queues. 0: each environment's thread calls the policy itself, which saves two
+        num_env_threads: threads that step the environments; thread i steps the environments i,
+            i + num_env_threads, ..., one after another, as one batch for the policy. It must divide the
+            number of environments. None: each environment has a thread. Set it to 1 for environments that
+            compute in Python in this process, whose threads would wait for the GIL; not for environments that
+            wait, or that compute outside Python.
+        num_actor_queues: actors, each with a thread and a queue; environment thread i belongs to actor
+            i % num_actor_queues. 0: each environment thread calls the policy itself, which saves two
             hand-overs between threads for each step. It pays where `batch_size` is small.
-        actor_queue_cap: K, environments that an actor answers at a time. 1 gives the quickest answer; more
-            costs less for each environment. num_actor_queues * K is at most the number of environments.
+        actor_queue_cap: K, environment threads that an actor answers at a time. 1 gives the quickest answer;
+            more costs less for each. num_actor_queues * K is at most the number of environment threads.
         learn_queue_cap: Q, unrolls of a batch; at most the number of environments.
         max_waiting_batches: batches that may wait in the learn queue. When it is full, environments wait.
         max_unroll_length: in the mode "poll", the most steps of each environment that `collect` takes, on
@@ -53,12 +58,9 @@ class DriverSettings:
             must have a method `hold` for single sub-environments, like `PythonEnvironment`, or a `batch_size`
             of 1. With T above the length of every episode, each unroll begins with an episode and holds all
             of it.
-        one_env_at_a_time: whether environments take turns to step. Set it for several environments that
-            compute in Python, because waiting for a turn costs less than waiting for the GIL. Do not set it
-            for environments that wait, or that compute outside Python.
-        start_spread: seconds; environment i of E starts i / E of them later than the first one, so that
-            unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0: all
-            start at once.
+        start_spread: seconds; environment thread i of E starts i / E of them later than the first one, so
+            that unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0:
+            all start at once.
         prefetch: whether a thread takes the next batch from the learn queue while the learner trains, and
             copies it to `Experiment.learner_device`, if that is set. It helps if the device is a GPU and
             batches are large. It costs the memory of a batch there, and steps are older by up to the updates
@@ -67,6 +69,7 @@ class DriverSettings:
     """
 
     mode: Literal["async", "lockstep", "overlap", "poll"] = "async"
+    num_env_threads: PositiveInt | None = None
     num_actor_queues: NonNegativeInt = 1
     actor_queue_cap: PositiveInt = 1
     learn_queue_cap: PositiveInt = 1
@@ -75,7 +78,6 @@ class DriverSettings:
     parameter_update_period: PositiveInt | None = None
     actor_device: Annotated[str | None, Role.EXECUTION] = None
     sticky: bool = False
-    one_env_at_a_time: bool = False
     start_spread: Annotated[NonNegativeFloat, Role.EXECUTION] = 0.0
     prefetch: bool = False
 
@@ -88,6 +90,10 @@ class DriverSettings:
     def copy_period(self) -> int | None:
         """Updates after which the actors get a new copy of the weights; None: they read the learner's."""
         return 1 if self.mode == "overlap" else self.parameter_update_period
+
+    def count_env_threads(self, num_envs: int) -> int:
+        """Returns the number of threads that step so many environments."""
+        return min(num_envs, self.num_env_threads or num_envs)
 
     def check(self, num_envs: int, num_sources: int, replayer: Any, stall_timeout: float | None) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
@@ -103,10 +109,17 @@ class DriverSettings:
                 f"start_spread is {self.start_spread:g}: it must be less than stall_timeout = "
                 f"{stall_timeout:g}, because collect may wait for the environment that starts last"
             )
-        num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
-        if num_envs and num_envs < num_actors * capacity:
+        if num_envs and num_envs % (self.num_env_threads or 1):
             raise ConfigError(
-                f"num_envs is {num_envs}, less than num_actor_queues * actor_queue_cap = {num_actors} * "
+                f"DriverSettings.num_env_threads is {self.num_env_threads}: it must divide num_groups = "
+                f"{num_envs}"
+            )
+        num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
+        num_threads = self.count_env_threads(num_envs)
+        threads = "num_envs" if self.num_env_threads is None else "num_env_threads"
+        if num_threads and num_threads < num_actors * capacity:
+            raise ConfigError(
+                f"{threads} is {num_threads}, less than num_actor_queues * actor_queue_cap = {num_actors} * "
                 f"{capacity}: an actor would wait for ever for more environments than it has"
             )
         if num_actors == 0 and capacity > 1:
@@ -116,10 +129,10 @@ class DriverSettings:
             )
         # An environment that has made its unroll asks for no more actions, and an actor waits
         # until K environments have asked. So the K that share an actor must be all of its environments.
-        if num_envs and self.is_ordered and capacity > 1 and capacity * num_actors != num_envs:
+        if num_threads and self.is_ordered and capacity > 1 and capacity * num_actors != num_threads:
             raise ConfigError(
-                f"DriverSettings.mode is {self.mode!r}: actor_queue_cap must be 1 then, or num_envs / "
-                f"num_actor_queues = {num_envs} / {num_actors}, not {capacity}: an actor would wait for "
+                f"DriverSettings.mode is {self.mode!r}: actor_queue_cap must be 1 then, or {threads} / "
+                f"num_actor_queues = {num_threads} / {num_actors}, not {capacity}: an actor would wait for "
                 "environments that have collected"
             )
         if not self.is_ordered and self.learn_queue_cap > num_sources:

@@ -134,6 +134,18 @@ class EnvSpecs:
             raise ConfigError(f"the environments' reward has shape {self.reward.shape}: use () or [R]")
         signal, index = tf.TensorSpec((), tf.float32), tf.TensorSpec((), tf.int32)
         self.time_step = TimeStep(index, self.reward, signal, self.observation, self.action, index)
+        self._places, self._num_rows = [0], self.batch_size
+
+    def share(self, num_loops: int) -> "EnvSpecs":
+        """Returns a copy for loops that step several environments each, as one batch.
+
+        Loop i steps the environments i, i + num_loops, ..., whose rows stand in this order. In the copy
+        `batch_size` counts all of its rows, and i takes the place of the index of an environment.
+        """
+        specs = copy.copy(self)
+        specs._places = list(range(0, self.num_envs, num_loops))
+        specs.batch_size = self.batch_size * len(specs._places)
+        return specs
 
     def view(self, observation: NestedSpec, action: NestedSpec) -> "EnvSpecs":
         """Returns a copy with the observation and action of one policy, nests of unbatched specs."""
@@ -144,7 +156,15 @@ class EnvSpecs:
 
     def env_ids(self, env_index: Array) -> Array:
         """Returns the ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
-        return env_index[..., tf.newaxis] * self.batch_size + tf.range(self.batch_size, dtype=tf.int32)
+        rows = [place * self._num_rows + i for place in self._places for i in range(self._num_rows)]
+        return env_index[..., tf.newaxis] * self._num_rows + tf.constant(rows, tf.int32)
+
+    def owners(self, env_index: Array, count: Array) -> list[tuple[Array, Array]]:
+        """Returns the owners of the draws for environment `env_index`, as `draws.owned_by` takes them.
+
+        `count`, an integer scalar: how often it has drawn before.
+        """
+        return [(env_index + place if place else env_index, count) for place in self._places]
 
     def frame_spec(self, policy: Policy) -> Frame:
         """Returns the specs of one step of a batched environment, a `Frame` of specs of [B, ...]."""

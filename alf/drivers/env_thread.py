@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""EnvThread: steps one batched environment and fills the learn queue. `EnvUnroller.unroll` is its loop."""
+"""EnvThread: steps batched environments and fills the learn queue. `EnvUnroller.unroll` is its loop."""
 
 import contextlib
 
@@ -8,19 +8,20 @@ from alf.drivers.threads import QUEUE_CLOSED, DriverThread
 
 
 class EnvThread(DriverThread):
-    """Resets environment `env_index`, then makes unrolls of it until the driver stops.
+    """Resets the environments of a loop, then makes unrolls of them until the driver stops.
 
     Args:
         coord, queues: as in `DriverThread`.
-        env_index: int.
+        env_index: int, the index of the loop's first environment; most threads have one.
         unroller: `EnvUnroller`.
         first_frame: traced function `EnvUnroller.first_frame`.
-        unroll: traced function (env_index, frame) that makes an unroll and puts it into the queues. It
-            returns the first `Frame` of the next unroll, and float64 seconds [2] for which the log queue and
-            the learn queue were full.
+        unroll: traced function (env_index, frame) that makes an unroll of each environment and puts them into
+            the queues. It returns the first `Frame` of the next unroll, and float64 seconds [2] for which the
+            log queue and the learn queue were full.
         clock: `StageClock` of this thread.
-        orders: `NestFIFOQueue` in lockstep: each True orders one unroll, each False an `answer`. Else None.
-        start_delay: seconds before the environment is reset for the first time.
+        orders: `NestFIFOQueue` in lockstep: each True orders one unroll of each, each False an `answer`. Else
+            None.
+        start_delay: seconds before the environments are reset for the first time.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class EnvThread(DriverThread):
                 return
         # The last frame stays with this thread. It is row 0 of the next unroll, so unrolls overlap in a row.
         self._frame, waits = self._unroller.run(self._unroll, self._env_index, self._frame)
-        lap_hand_over(self._clock, waits)
+        lap_hand_over(self._clock, waits, len(self._unroller.members(self._env_index)))
 
 
 def wake(orders):

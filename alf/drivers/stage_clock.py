@@ -125,7 +125,6 @@ class StageClocks:
     learner: StageClock = dataclasses.field(
         default_factory=StageClock
     )  # of the thread that collects and trains
-    takes_turns: bool = False  # whether one environment steps at a time
 
     def by_group(self):
         """Returns a dict of lists of clocks by group, without empty groups."""

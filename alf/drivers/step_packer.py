@@ -16,12 +16,14 @@ class StepPacker:
     Args:
         envs: list of batched environments.
         specs: `EnvSpecs` of the environments.
+        num_rows: int, rows of a time step in the graph, which may hold the steps of several environments.
 
     Attributes:
         spec: the specs of a packed time step: of its signals and its info, and of its observation.
+        batch_axes: list of ints, the axis of the batch in each array of a packed time step.
     """
 
-    def __init__(self, envs, specs):
+    def __init__(self, envs, specs, num_rows):
         self._envs, self._specs = envs, specs
         self._has_owner = bool(specs.policies)
         self._observation_spec = add_leading_dims(self._split(specs.observation)[0], specs.batch_size)
@@ -32,8 +34,10 @@ class StepPacker:
         self._array_types = [((specs.batch_size, *s.shape), np.dtype(s.dtype)) for s in arrays]
         self._signal_shapes = [(specs.batch_size, *shape) for shape in ((), specs.reward.shape, ())]
         self._num_signals = 2 + specs.reward.shape.num_elements() + self._has_owner
-        num_rows = self._num_signals + len(specs.info_keys)
-        self.spec = tf.TensorSpec((num_rows, specs.batch_size), tf.float32), self._observation_spec
+        num_signals = self._num_signals + len(specs.info_keys)
+        observation = add_leading_dims(self._split(specs.observation)[0], num_rows)
+        self.spec = tf.TensorSpec((num_signals, num_rows), tf.float32), observation
+        self.batch_axes = [1, *[0] * len(arrays)]
 
     def unpack(self, packed, observation):
         """Adds operations to the graph that unpack a step. Returns a `TimeStep` and the info, [K, B] or ().
@@ -53,7 +57,7 @@ class StepPacker:
         """Checks a time step of NumPy arrays against the specs, and packs it for TensorFlow.
 
         It runs at every step, so each check is one comparison as long as the step fits. Returns a list of
-        arrays with the specs `spec`.
+        arrays with the specs `spec`, but for the number of rows.
         """
         nested, owner = self._split(time_step.observation)
         # Copies, because TensorFlow keeps an array whose address is a multiple of 64 as it is, and the

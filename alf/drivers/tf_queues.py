@@ -21,28 +21,28 @@ class TFQueues:
     """All queues and semaphores of an asynchronous driver.
 
     Args:
-        frame: `Frame` of specs of [B, ...], from `EnvSpecs.frame_spec`.
-        reply: `ActionReply` of specs of [B, ...], from `EnvSpecs.reply_spec`.
+        frame: `Frame` of specs of the rows of a loop, from `EnvSpecs.frame_spec`.
+        reply: `ActionReply` of specs of the rows of a loop, from `EnvSpecs.reply_spec`.
         unroll: `Experience` of specs of [T+1, B, ...], an item of the learn queue.
         record: dict of specs by field, from `EnvSpecs.record_spec`.
-        num_envs: int, batched environments.
+        num_loops: int, loops of `EnvUnroller`, each in a thread.
         num_actor_queues, actor_queue_cap: ints, as in `DriverSettings`.
         learn_queue_capacity: int, unrolls that may wait for the learner.
         log_queue_capacity: int, records that may wait for the log thread.
 
     Attributes:
         actor_queues: `NestFIFOQueues` of `ActionRequest`s, one for each actor.
-        action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each environment.
+        action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each loop.
         learn_queue: `NestFIFOQueue` of unrolls, each an `Experience`.
         log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
-        unroll_orders: `NestFIFOQueues` of bools, one for each environment. In lockstep an environment makes
-            one unroll for each order of the learner.
+        unroll_orders: `NestFIFOQueues` of bools, one for each loop. In lockstep it makes one unroll of each
+            of its environments for each order of the learner.
         collector_orders: `NestFIFOQueue` of bools: an item orders one answer of each collector in other
             processes.
         batch_ready, batch_taken: `NestFIFOQueue`s of bools between `PrefetchThread` and the learner: an item
             says that the next batch is there, or that the learner has it.
-        env_turn: `Semaphore` with one permit. An environment holds it to step, if environments take turns.
-        weights: `Semaphore` with a permit for each actor, or for each environment if there are no actors.
+        weights: `Semaphore` with a permit for each actor, or for each environment thread if there are no
+            actors.
             Who reads the weights holds one permit. A holder of all permits may write the weights.
     """
 
@@ -52,7 +52,7 @@ class TFQueues:
         reply: ActionReply,
         unroll: Experience,
         record: dict[str, Any],
-        num_envs: int,
+        num_loops: int,
         num_actor_queues: int,
         actor_queue_cap: int,
         learn_queue_capacity: int,
@@ -61,22 +61,21 @@ class TFQueues:
         index, order = tf.TensorSpec((), tf.int32), tf.TensorSpec((), tf.bool)
         request = ActionRequest(index, frame.time_step, frame.state, frame.count)
         self.actor_queues: Any = NestFIFOQueues(num_actor_queues, actor_queue_cap, request, "actor_queue")
-        # An environment waits for its answer before it asks again, so one place is enough.
-        self.action_return_queues = NestFIFOQueues(num_envs, 1, reply, "action_return_queue")
+        # A loop waits for its answer before it asks again, so one place is enough.
+        self.action_return_queues = NestFIFOQueues(num_loops, 1, reply, "action_return_queue")
         self.learn_queue = NestFIFOQueue(learn_queue_capacity, unroll, "learn_queue")
         self.log_queue = NestFIFOQueue(log_queue_capacity, record, "log_queue")
         # One place is enough here, too: the learner orders again only when it has the whole batch.
-        self.unroll_orders: Any = NestFIFOQueues(num_envs, 1, order, "unroll_orders")
+        self.unroll_orders: Any = NestFIFOQueues(num_loops, 1, order, "unroll_orders")
         self.collector_orders = NestFIFOQueue(1, order, "collector_orders")
         self.batch_ready = NestFIFOQueue(1, order, "batch_ready")
         self.batch_taken = NestFIFOQueue(1, order, "batch_taken")
-        self.env_turn = Semaphore(1, "env_turn")
-        self.weights = Semaphore(num_actor_queues or num_envs, "weights")
+        self.weights = Semaphore(num_actor_queues or num_loops, "weights")
 
     def ask_actor(self, env_index: Array, frame: Frame) -> tuple[PolicyStep, Array]:
-        """Sends a request of an environment to its actor and waits for the answer, in the graph.
+        """Sends a request of a loop to its actor and waits for the answer, in the graph.
 
-        Environment i asks actor i % num_actor_queues.
+        Loop i asks actor i % num_actor_queues.
 
         Args:
             env_index: int32 scalar.

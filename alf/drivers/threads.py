@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import faulthandler
 import functools
+import itertools
 import threading
 import time
 
@@ -115,7 +116,7 @@ class DriverThreads:
         self._monitoring = monitoring
         self._wake, self._get_queue_sizes = wake, get_queue_sizes
         self._threads, self._watches = [], []  # lists of `DriverThread`s and `StallWatch`es
-        self._stepping = [None] * len(envs)  # for each environment the thread that steps it
+        self._stepping = [None]  # L threads; thread i steps the environments i, i + L, ...
         self._waiting_since = None  # the start of the present wait of `collect`, seconds of `time.monotonic`
         self._started = self._stopped = False
         # The error of a thread, once `collect` has raised it: `stop` does not raise it again.
@@ -136,7 +137,7 @@ class DriverThreads:
 
         Args:
             threads: list of `DriverThread`s.
-            stepping: list with the thread that steps it for each environment.
+            stepping: list with the thread of each loop of `EnvUnroller`.
         """
         timeout = self._monitoring.stall_timeout
         if timeout is not None and self.unroller is not None:
@@ -156,7 +157,7 @@ class DriverThreads:
         self.raise_if_stopping()
 
     def ask_envs(self, method, *args):
-        """Makes the thread that steps it call `EnvUnroller.ask` for each environment; returns the futures."""
+        """Makes the thread of each loop call `EnvUnroller.ask`; returns a list of futures of lists."""
         return [
             thread.ask(functools.partial(self.unroller.ask, index, method, *args))
             for index, thread in enumerate(self._stepping)
@@ -222,8 +223,8 @@ class DriverThreads:
         calls = [None] * len(self._envs) if self.unroller is None else self.unroller.calls
         in_graph = find_graph_envs(self._envs)
         closers = [
-            EnvCloser(name_env(i, env), env, self._stepping[i] if calls[i] or i in in_graph else None)
-            for i, env in enumerate(self._envs)
+            EnvCloser(name_env(i, env), env, thread if calls[i] or i in in_graph else None)
+            for i, (env, thread) in enumerate(zip(self._envs, itertools.cycle(self._stepping)))
         ]
         for closer in closers:
             closer.start()

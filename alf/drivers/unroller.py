@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvUnroller: steps environments and makes unrolls of their steps, in the graph of a driver's thread."""
 
-import functools
 import weakref
 
 import numpy as np
@@ -27,8 +26,10 @@ from alf.errors import ConfigError, DivergedError, EnvError, InterruptedDriverEr
 class EnvUnroller:
     """Steps environments and makes unrolls of their steps.
 
-    One traced graph serves all environments that step in Python. Its argument `env_index`, an int32 scalar,
-    selects one of them.
+    Loop i of L steps the environments i, i + L, ..., one after another, as one batch for the policy. One
+    traced graph serves all loops whose environments step in Python. Its argument `env_index`, an int32
+    scalar, selects one of them: it is the index of the loop's first environment. Below, [B, ...] are the rows
+    of all environments of a loop.
 
     Args:
         envs: list of batched environments. They may fill the same arrays anew in each step. The graph has
@@ -38,16 +39,16 @@ class EnvUnroller:
         unroll_length: int, T, transitions of an unroll.
         ask: callable (env_index, `Frame`) -> (`PolicyStep`, version). It is called while the graph is traced,
             and adds the operations that choose an action.
-        clocks: list with a `StageClock` for each environment, of the thread that steps it.
+        clocks: list with a `StageClock` for each loop, of the thread that runs it.
         overwrite_policy_output: bool, as in `Driver`.
-        env_turn: `Semaphore` with one permit, if only one environment may step at a time; else None.
         sticky: bool, as in `DriverSettings`.
         ask_stage: text, the stage in which the clock counts the time between two steps.
 
     Attributes:
+        num_loops: int, L.
         calls: list with an entry for each environment: None, or, while `reset`, `step` or `ask` runs, the
             pair of "reset", "step" or "call" and the start in seconds of `time.monotonic`.
-        begins: list of bools, whether each environment begins new episodes before its next unroll.
+        begins: list of bools, whether each loop begins new episodes before its next unroll.
     """
 
     def __init__(
@@ -59,7 +60,6 @@ class EnvUnroller:
         ask,
         clocks,
         overwrite_policy_output=False,
-        env_turn=None,
         sticky=False,
         ask_stage=ASK,
     ):
@@ -73,28 +73,43 @@ class EnvUnroller:
             )
         self._envs = envs
         self._specs = specs
+        self.num_loops = len(clocks)
+        self._loop_specs = specs.share(self.num_loops)
         self._state_spec = policy.policy_step_spec.state
-        self._answer_spec = _answer(*specs.reply_spec(policy))
+        self._answer_spec = _answer(*self._loop_specs.reply_spec(policy))
         self._unroll_length = unroll_length
         self._ask = ask
         self._clocks = clocks
         self._ask_stage = ask_stage
         self._overwrites = overwrite_policy_output
-        self._env_turn = env_turn
         self._sticky = sticky
         self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
-        self.begins, self._first_count = [True] * len(envs), 0
+        self.begins, self._first_count = [True] * self.num_loops, 0
         self._graph_steps = GraphSteps(envs)
-        self._packer = StepPacker(envs, specs)
+        if self._graph_steps.indices and self.num_loops < len(envs):
+            raise ConfigError(
+                f"DriverSettings.num_env_threads is {self.num_loops}: leave it out, because a TFEnvironment "
+                "steps in the graph of a thread of its own"
+            )
+        self._packer = StepPacker(envs, specs, self._loop_specs.batch_size)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
         # keep them until the process ends.
         self._calls_of_graphs = []
         self._closed = False
-        # A call writes its entry before TensorFlow raises in `run`, which reads it. One thread steps each
-        # environment, so this needs no lock.
-        self._errors = {}  # env_index -> the exception that its environment raised
-        self._action_spec = add_leading_dims(specs.action, specs.batch_size)
+        # A call writes its entry before TensorFlow raises in `run`, which reads it. One thread runs each
+        # loop, so this needs no lock.
+        self._errors = {}  # env_index -> the exception that an environment of this loop raised
+        self._action_spec = add_leading_dims(specs.action, self._loop_specs.batch_size)
+        self._own_action_spec = add_leading_dims(specs.action, specs.batch_size)
+
+    def members(self, env_index):
+        """Returns the indices of a loop's environments, a range; `env_index` is that of the first one."""
+        return range(env_index, len(self._envs), self.num_loops)
+
+    def in_order(self, by_loop):
+        """Returns a list of results in the order of the environments, of a list of them for each loop."""
+        return [by_loop[i % self.num_loops][i // self.num_loops] for i in range(len(self._envs))]
 
     def trace(self, function, *signature):
         """Traces a function (env_index, ...) that calls methods of this class; returns a callable like it.
@@ -106,7 +121,7 @@ class EnvUnroller:
         return self._graph_steps.trace(function, *signature)
 
     def run(self, function, env_index, *args):
-        """Calls a traced function (env_index, *args) for the environment `env_index`, an int.
+        """Calls a traced function (env_index, *args) for the loop of the environment `env_index`, an int.
 
         An error of the environment is raised again as the original exception, with its traceback.
         TensorFlow keeps only the text of it.
@@ -123,12 +138,16 @@ class EnvUnroller:
         raise cause
 
     def ask(self, env_index, method, *args):
-        """Calls a method of an environment; returns its result.
+        """Calls a method of each environment of a loop; returns a list of the results.
 
-        In the thread that steps the environment, between two unrolls. `method` is "call" or "set_attr" of
+        In the thread that runs the loop, between two unrolls. `method` is "call" or "set_attr" of
         `BatchedEnvironment`, or "reseed" with the seeds of all environments and the first count of draws.
         """
-        env, clock = self._envs[env_index], self._clocks[env_index]
+        clock = self._clocks[env_index]
+        return [self._ask_env(clock, i, method, *args) for i in self.members(env_index)]
+
+    def _ask_env(self, clock, env_index, method, *args):
+        env = self._envs[env_index]
         # The entry before the look at `_closed`, as in `_call_python`.
         self.calls[env_index] = "call", clock.lap(REST)
         try:
@@ -145,13 +164,13 @@ class EnvUnroller:
             clock.lap(REST)
 
     def begin(self, first_frame, env_index):
-        """Resets an environment with the traced method `first_frame`; returns its `Frame`."""
+        """Resets a loop's environments with the traced method `first_frame`; returns their `Frame`."""
         self.begins[env_index] = False
         return self.run(first_frame, env_index, tf.constant(self._first_count, tf.int64))
 
     def _reseed(self, env_index, seeds, first_count):
         """Makes an environment begin new episodes in its next unroll; returns whether it takes the seed."""
-        self.begins[env_index], self._first_count = True, first_count
+        self.begins[env_index % self.num_loops], self._first_count = True, first_count
         try:
             self._envs[env_index].seed(seeds[env_index])
         except NotImplementedError:
@@ -166,16 +185,16 @@ class EnvUnroller:
         self._closed = True
 
     def first_frame(self, env_index, count):
-        """Resets an environment; returns a `Frame`. `count`, int64 scalar: its number of the first draw."""
+        """Resets a loop; returns a `Frame`. `count`, int64 scalar: the number of its first draw."""
         time_step, env_info = self._call_env(
             EnvUnroller._reset, env_index, in_graph=lambda env: env.reset_in_graph()
         )
         time_step = time_step._replace(prev_action=zeros_from_spec(self._action_spec))
-        state = zeros_from_spec(self._state_spec, self._specs.batch_size)
+        state = zeros_from_spec(self._state_spec, self._loop_specs.batch_size)
         return Frame(time_step, state, env_info, count)
 
     def next_frame(self, env_index, policy_step, count, is_held=None):
-        """Steps an environment with the action of its answer number `count`; returns a `Frame`.
+        """Steps a loop's environments with the action of answer number `count`; returns a `Frame`.
 
         Where `is_held`, bool [B], is True, a sub-environment does not step: it returns its FIRST step again.
         """
@@ -193,7 +212,10 @@ class EnvUnroller:
         if self._overwrites:
             # After the step: the environment then knows the action that led to this time step.
             with tf.control_dependencies([time_step.step_type]):
-                action = self._call_python(EnvUnroller._get_taken_action, [env_index], self._action_spec)
+                axes = [0] * len(tf.nest.flatten(self._action_spec))
+                action = self._call_python(
+                    EnvUnroller._get_taken_action, [env_index], self._action_spec, axes
+                )
         # A FIRST step has no action before it: the one that was sent has only caused the reset.
         time_step = time_step._replace(prev_action=zero_where(time_step.is_first(), action))
         return Frame(time_step, policy_step.state, env_info, count + 1)
@@ -233,7 +255,7 @@ class EnvUnroller:
                 lambda taken, own: tf.concat([taken[1:], own[-1:]], axis=0), time_step.prev_action, action
             )
         ones = tf.ones_like(time_step.step_type)
-        time_step = time_step._replace(env_id=ones * self._specs.env_ids(env_index))
+        time_step = time_step._replace(env_id=ones * self._loop_specs.env_ids(env_index))
         unroll = Experience(
             *time_step,
             action=action,
@@ -247,7 +269,7 @@ class EnvUnroller:
 
     def _explain(self, env_index, error):
         """Makes the error for one that TensorFlow raised, without an error in Python; None if it says all."""
-        name = name_env(env_index, self._envs[env_index])
+        name = self._name_loop(env_index)
         leaf, text = describe_wrong_value(error.message)
         if leaf is None and self._graph_steps.is_in_step(env_index):
             # Of an operation TensorFlow names neither the environment nor the line of its code.
@@ -261,6 +283,11 @@ class EnvUnroller:
             "max_grad_norm"
         )
 
+    def _name_loop(self, env_index):
+        # TensorFlow does not tell whose row it was.
+        name = name_env(env_index, self._envs[env_index])
+        return name if self.num_loops == len(self._envs) else f"{name}, or one of its thread's others,"
+
     def _name_env_info(self, env_info):
         """Turns `env_info` of [T+1, K, B] into a dict of [T+1, B] by key; () without keys."""
         keys = self._specs.info_keys
@@ -273,13 +300,20 @@ class EnvUnroller:
         """
 
         def in_python():
-            return self._packer.unpack(*self._call_python(method, inputs, self._packer.spec))
+            packed = self._call_python(method, inputs, self._packer.spec, self._packer.batch_axes)
+            return self._packer.unpack(*packed)
 
-        call = functools.partial(self._graph_steps.call, inputs, in_graph, in_python)
-        return call() if self._env_turn is None else self._env_turn.hold(1, inputs, call)
+        return self._graph_steps.call(inputs, in_graph, in_python)
 
-    def _call_python(self, method, inputs, spec):
-        """Calls `method` from the graph with NumPy arrays, `env_index` first; returns a nest like `spec`."""
+    def _call_python(self, method, inputs, spec, batch_axes):
+        """Calls `method` from the graph for each environment of a loop; returns a nest like `spec`.
+
+        Args:
+            method: function (unroller, index of an environment, *arrays) -> list of arrays.
+            inputs: list of tensors: `env_index`, and arrays of [B, ...], of which each call gets its rows.
+            spec: nest of the specs of the results of all calls, joined along their batch axes.
+            batch_axes: list of ints, one for each array that `method` returns.
+        """
         # A weak reference: `self` keeps `call`, and without a cycle both are freed at once, with the
         # environments, not at some later garbage collection.
         reference = weakref.ref(self)
@@ -290,7 +324,19 @@ class EnvUnroller:
         def call(env_index, *arrays):
             keep_python_thread()
             unroller = reference()
-            clock = unroller._clocks[env_index]
+            members = unroller.members(env_index)
+            if len(members) == 1:
+                return call_one(unroller, env_index, env_index, *arrays)
+            parts = (
+                zip(*[np.split(x, len(members)) for x in arrays], strict=True)
+                if arrays
+                else [()] * len(members)
+            )
+            results = [call_one(unroller, env_index, i, *x) for i, x in zip(members, parts, strict=True)]
+            return [np.concatenate(x, axis) for x, axis in zip(zip(*results), batch_axes, strict=True)]
+
+        def call_one(unroller, loop, env_index, *arrays):
+            clock = unroller._clocks[loop]
             # First the entry, then the look at `_closed`: `close` sets `_closed` before anyone reads `calls`,
             # so an environment either shows that it is called, or is not called any more.
             start = clock.lap(unroller._ask_stage, times=times)
@@ -303,7 +349,7 @@ class EnvUnroller:
                 # TensorFlow raises another error with this text, in the thread that called the graph. `run`
                 # finds the original here.
                 name = name_env(env_index, unroller._envs[env_index])
-                unroller._errors[int(env_index)] = error = contain(error, name)
+                unroller._errors[int(loop)] = error = contain(error, name)
                 raise error
             finally:
                 # From now on `stop` may close the environment at once, in another thread.
@@ -336,12 +382,27 @@ class EnvUnroller:
 
     def _get_taken_action(self, env_index):
         action = self._envs[env_index].taken_action()
-        mismatch = find_mismatch(action, self._action_spec)
+        mismatch = find_mismatch(action, self._own_action_spec)
         if mismatch:
             raise ConfigError(
                 f"envs[{env_index}].taken_action() returned an action that does not fit its spec: {mismatch}"
             )
         return [np.asarray(x) for x in tf.nest.flatten(action)]
+
+
+def split_unroll(unroll, num_envs):
+    """Splits an unroll of several environments' rows into a list with the unroll of each."""
+    if num_envs == 1:
+        return [unroll]
+    rows, state = unroll._replace(state=()), unroll.state
+    leaves = [tf.split(x, num_envs, axis=1) for x in tf.nest.flatten(rows)]
+    states = [tf.split(x, num_envs) for x in tf.nest.flatten(state)]
+    return [
+        tf.nest.pack_sequence_as(rows, [x[i] for x in leaves])._replace(
+            state=tf.nest.pack_sequence_as(state, [x[i] for x in states])
+        )
+        for i in range(num_envs)
+    ]
 
 
 def _seen(frame):

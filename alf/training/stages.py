@@ -77,8 +77,7 @@ class StageMeter:
             if group == "learner" and spent and self._updates > updates:
                 seconds = spent[0].get(TRAIN, Spent()).seconds
                 self._seconds[group]["update"] = seconds / (self._updates - updates)
-        num_turns = len(self._clocks.environments) if self._clocks.takes_turns else 1
-        self.bottleneck = find_bottleneck(self.shares, num_turns)
+        self.bottleneck = find_bottleneck(self.shares)
         figures = {"time_share": self.shares, "time": {g: self._seconds.get(g, {}) for g in groups}}
         values = {
             f"{kind}/{group}/{stage.replace(' ', '_')}": value
@@ -101,12 +100,11 @@ class StageMeter:
         return {clock: clock.read() for clocks in self._clocks.by_group().values() for clock in clocks}
 
 
-def find_bottleneck(shares, num_turns=1):
+def find_bottleneck(shares):
     """Finds the part of a run that limits its speed.
 
     Args:
         shares: dict by group of dicts by stage, as `StageMeter.shares`; it must have the group "learner".
-        num_turns: int, the number of environments that take turns to step; 1 if they do not.
 
     Returns:
         "balanced", "learner", "storing", "trainer", "collectors", "environments", "actors", "metrics",
@@ -128,10 +126,11 @@ def find_bottleneck(shares, num_turns=1):
     else:
         # Without actors the threads of the environments infer themselves.
         inference = shares.get("actors", environments).get(INFERENCE, 0.0)
-        # While one environment has its turn the others wait: the shares of all of them together are the time
-        # in which any of them steps.
-        steps = environments.get(STEP, 0.0) * num_turns
-        parts = {"environments": steps, "actors": inference, "metrics": environments.get(LOG, 0.0)}
+        parts = {
+            "environments": environments.get(STEP, 0.0),
+            "actors": inference,
+            "metrics": environments.get(LOG, 0.0),
+        }
         parts["hand-overs"] = max(environments.get(ASK, 0.0) - inference, 0.0)
         parts["driver"] = 1 - environments.get(HAND_OVER, 0.0) - sum(parts.values())
     return max(parts, key=parts.get)

@@ -84,12 +84,10 @@ def test_one_sub_environment_waits_for_the_next_unroll():
         collect(SyncOffPolicyDriver, [CountingTFEnvironment(2)], sticky=True)
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_environments_that_take_turns(driver_class):
-    settings = {"one_env_at_a_time": True} if driver_class is AsyncOffPolicyDriver else {}
-    learner, _ = collect(driver_class, [CountingTFEnvironment(2, 4, i) for i in range(2)], **settings)
-    expected, _ = collect(driver_class, make_counting_envs(2))
-    assert_equal_nests([*learner.observed], [*expected.observed])
+def test_each_needs_a_thread_of_its_own():
+    envs = [CountingTFEnvironment(2, 4, i) for i in range(2)]
+    with pytest.raises(ConfigError, match="num_env_threads is 1: leave it out, because a TFEnvironment"):
+        collect(AsyncOffPolicyDriver, envs, num_env_threads=1)
 
 
 class LevelTFEnvironment(CountingTFEnvironment):
@@ -272,14 +270,6 @@ def test_it_closes_after_its_last_step(driver_class):
     collecting.join()
     time.sleep(0.3)
     assert env.events[-2:] == ["ends", "closed"] and env.events.count("closed") == 1
-
-
-def test_environments_that_take_turns_do_not_step_together():
-    events = []
-    envs = [SlowTFEnvironment(events) for _ in range(2)]
-    collect(AsyncOffPolicyDriver, envs, 1, one_env_at_a_time=True)
-    steps = [event for event in events if event != "closed"]
-    assert steps == ["begins", "ends"] * (len(steps) // 2) and len(steps) >= 20
 
 
 class ShapelessTFEnvironment(CountingTFEnvironment):

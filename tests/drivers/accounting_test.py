@@ -40,7 +40,7 @@ class Setting(NamedTuple):
     learn_queue_cap: int
     unroll_length: int
     episode_length: int
-    one_env_at_a_time: bool = False
+    num_env_threads: int | None = None
     prefetch: bool = False
 
     def make_driver(self, **kwargs):
@@ -54,7 +54,7 @@ class Setting(NamedTuple):
             actor_queue_cap=self.actor_queue_cap,
             learn_queue_cap=self.learn_queue_cap,
             unroll_length=self.unroll_length,
-            one_env_at_a_time=self.one_env_at_a_time,
+            num_env_threads=self.num_env_threads,
             prefetch=self.prefetch,
             **kwargs,
         )
@@ -66,7 +66,10 @@ SETTINGS = [
     Setting(2, 1, 2, 2, 3, 1),  # every second row is the start of an episode
     Setting(3, 2, 1, 3, 1, 4),
     Setting(4, 2, 2, 1, 7, 20),  # episodes longer than unrolls
-    Setting(5, 2, 2, 4, 6, 5, one_env_at_a_time=True),
+    Setting(5, 2, 2, 4, 6, 5),
+    Setting(4, 2, 1, 3, 6, 5, num_env_threads=2),
+    Setting(4, 1, 2, 2, 5, 4, num_env_threads=2),  # an actor answers two threads of two environments
+    Setting(3, 0, 1, 2, 4, 5, num_env_threads=1),
     Setting(3, 1, 2, 2, 4, 5, prefetch=True),
     Setting(3, 0, 1, 2, 4, 5),  # without actors
 ]
@@ -315,8 +318,8 @@ def test_many_iterations_trace_nothing_and_start_no_thread():
         driver.stop()
 
 
-@pytest.mark.parametrize("one_env_at_a_time", [False, True])
-def test_environments_step_together_or_one_at_a_time(one_env_at_a_time):
+@pytest.mark.parametrize("num_env_threads", [None, 1])
+def test_environments_of_a_thread_step_one_after_another(num_env_threads):
     inside, most = [], []
 
     class SlowEnvironment(FakeEnvironment):
@@ -332,15 +335,15 @@ def test_environments_step_together_or_one_at_a_time(one_env_at_a_time):
         AsyncOffPolicyDriver,
         envs,
         RecordingLearner(FrozenPolicy(envs[0])),
-        one_env_at_a_time=one_env_at_a_time,
+        num_env_threads=num_env_threads,
     )
     try:
         driver.start()
         deadline = time.monotonic() + 60
         # The threads begin one after another, much later beside a busy process.
-        while min(env.num_steps for env in envs) <= 3 or (max(most) == 1) != one_env_at_a_time:
+        while min(env.num_steps for env in envs) <= 3 or (max(most) == 1) != (num_env_threads == 1):
             assert time.monotonic() < deadline
             driver.run_async()
     finally:
         driver.stop()
-    assert (max(most) == 1) == one_env_at_a_time
+    assert (max(most) == 1) == (num_env_threads == 1)

@@ -208,9 +208,11 @@ def test_an_error_of_an_environment_ends_an_actor_that_waits_for_more(make_drive
 
 
 @pytest.mark.parametrize("raise_at", [0, 6])
-def test_an_error_of_an_environment_ends_those_that_wait_for_their_turn(make_driver, raise_at):
-    envs = [RaisingEnvironment(2, raise_at=raise_at), *make_counting_envs(3, cls=FakeEnvironment)[1:]]
-    driver = make_driver(envs, one_env_at_a_time=True)
+@pytest.mark.parametrize("place", [0, 2])
+def test_an_error_of_an_environment_ends_those_of_its_thread(make_driver, raise_at, place):
+    envs = make_counting_envs(3, cls=FakeEnvironment)
+    envs[place] = RaisingEnvironment(2, raise_at=raise_at)
+    driver = make_driver(envs, num_env_threads=1)
     driver.start()
     raised = run_until_it_fails(driver)
     assert isinstance(raised, OSError) and str(raised) == "the environment's own error"

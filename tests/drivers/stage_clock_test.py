@@ -240,11 +240,10 @@ class TakenActions(FakeEnvironment):
 
 def test_the_action_that_was_taken_is_a_part_of_its_step():
     env = TakenActions(2)
-    settings = {"overwrite_policy_output": True, "one_env_at_a_time": True}
+    settings = {"overwrite_policy_output": True}
     driver = build_driver(
         AsyncOffPolicyDriver, [env], RecordingLearner(FrozenPolicy(env)), unroll_length=T, **settings
     )
-    assert driver.clocks.takes_turns
     (spent,) = run(driver, num_batches=3)["environments"]
     assert (
         0 <= spent[STEP].times - env.num_steps - env.num_resets <= 1 and spent[ASK].times == spent[STEP].times

@@ -246,27 +246,6 @@ def test_the_rules_of_the_bottleneck(name):
     assert find_bottleneck(given) == word
 
 
-def test_environments_that_take_turns_are_busy_together():
-    given = shares(wait=0.8, train=0.2, step=0.22, ask=0.78, inference=0.3)
-    assert find_bottleneck(given, num_turns=1) == "hand-overs"
-    assert find_bottleneck(given, num_turns=4) == "environments"
-
-
-@pytest.mark.parametrize("takes_turns, word", [(False, "hand-overs"), (True, "environments")])
-def test_a_meter_knows_whether_environments_take_turns(takes_turns, word):
-    clocks = make_clocks(Time(), num_environments=4)
-    clocks.takes_turns = takes_turns
-    meter = StageMeter(clocks, lambda: 0)
-    for clock in clocks.environments:
-        clock.drop()
-        lap(clock, (STEP, 2.0, 1), (ASK, 8.0, 1))
-    for clock, stage in ((clocks.actors[0], INFERENCE), (clocks.learner, WAIT)):
-        clock.drop()
-        lap(clock, (stage, 1.0, 1), (REST, 4.0, 1))
-    meter.measure()
-    assert meter.bottleneck == word
-
-
 def test_the_page_has_each_word_and_each_name(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
     for _, word in RULES.values():
