@@ -69,10 +69,12 @@ def test_a_dict_gets_the_same_names_as_a_text():
             {"DriverSettings.mode": "'poll'", "Experiment.unroll_length": "1"},
         ),
         ({"Experiment.unroll_length": "0.5"}, {"Experiment.unroll_length": "0.5"}),
+        ({"DriverSettings.one_env_at_a_time": "False"}, {}),
+        ({"AsyncOffPolicyDriver.one_env_at_a_time": "True"}, {"DriverSettings.num_env_threads": "1"}),
     ],
-    ids=["lockstep", "poll", "fraction"],
+    ids=["lockstep", "poll", "fraction", "threads", "one thread"],
 )
-def test_zeros_have_become_modes(old, new):
+def test_values_have_become_other_settings(old, new):
     assert renew(old) == new
     text = "".join(f"{name} = {value}\n" for name, value in old.items())
     assert parse_settings(renew_text(text)) == new

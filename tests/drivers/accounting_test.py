@@ -214,7 +214,9 @@ def test_policy_version_never_falls_and_is_never_ahead(run):
 
 
 def test_actors_answer_whole_batches(run):
-    assert set(run.learner.policy.rows) == {run.setting.actor_queue_cap * B}
+    setting = run.setting
+    envs_of_a_thread = setting.num_envs // (setting.num_env_threads or setting.num_envs)
+    assert set(run.learner.policy.rows) == {setting.actor_queue_cap * envs_of_a_thread * B}
 
 
 def test_observers_get_every_step_once_and_in_order(run):

@@ -84,6 +84,7 @@ LAYOUTS = {
     "a full queue": Layout(list_envs(), kwargs={"learn_queue_cap": 2, "max_waiting_batches": 2}),
     "prefetch": Layout(list_envs(), kwargs={"learn_queue_cap": 2, "prefetch": True}),
     "without actors": Layout(list_envs(), kwargs={"num_actor_queues": 0}),
+    "one thread": Layout(list_envs(), kwargs={"num_env_threads": 1}),
     "an actor of all": Layout(list_envs(), kwargs={"actor_queue_cap": 3, "learn_queue_cap": 3}),
     "workers": Layout(list_envs(num_workers=2)),
     "workers in lockstep": Layout(list_envs(num_workers=1), kwargs=LOCKSTEP),

@@ -314,6 +314,7 @@ ORDERED = [
     (AsyncOffPolicyDriver, {"mode": "overlap"}),
     (AsyncOffPolicyDriver, {"mode": "overlap", "actor_queue_cap": 3}),
     (AsyncOffPolicyDriver, {"mode": "overlap", "num_actor_queues": 0}),
+    (AsyncOffPolicyDriver, {"mode": "overlap", "num_env_threads": 1}),
     (SyncOffPolicyDriver, {}),
 ]
 

@@ -24,9 +24,9 @@ class Mumbling(CountingEnvironment):
         return np.zeros(7)
 
 
-def collect(driver_class, env, **kwargs):
-    learner = RecordingLearner(FrozenPolicy(env))
-    driver = build_driver(driver_class, [env], learner, unroll_length=4, **kwargs)
+def collect(driver_class, *envs, **kwargs):
+    learner = RecordingLearner(FrozenPolicy(envs[0]))
+    driver = build_driver(driver_class, envs, learner, unroll_length=4, **kwargs)
     run = driver.run if driver_class is SyncOffPolicyDriver else driver.run_async
     try:
         driver.start()
@@ -51,6 +51,16 @@ def test_actions_are_those_that_were_taken(driver_class):
         assert not unroll.prev_action[unroll.step_type == FIRST].any()
     # The row that two unrolls share differs in the action alone, which the first of them cannot know.
     assert len(in_a_row([u._replace(info=(), weight=()) for u in unrolls]).step_type) == 21
+
+
+def test_environments_of_one_thread_take_their_own_actions():
+    envs = Demonstrating(2, 5), Demonstrating(2, 7, 1)
+    settings = {"num_env_threads": 1, "overwrite_policy_output": True}
+    unrolls = collect(AsyncOffPolicyDriver, *envs, **settings)
+    for unroll in unrolls:
+        step, leads_on = unroll.observation[..., 2], unroll.step_type[1:] != FIRST
+        np.testing.assert_array_equal(unroll.action[:-1][leads_on], (step[:-1] % 3 == 0)[leads_on])
+    assert {int(unroll.env_id[0, 0]) // 2 for unroll in unrolls} == {0, 1}
 
 
 def test_without_the_setting_they_are_the_policys():

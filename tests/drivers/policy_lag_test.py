@@ -80,8 +80,9 @@ def test_lockstep_learns_what_the_synchronous_driver_learns():
         {"mode": "overlap", "num_actor_queues": 3},
         {"mode": "overlap", "actor_queue_cap": 3},
         {"mode": "overlap", "num_actor_queues": 0},
+        {"mode": "overlap", "num_env_threads": 1},
     ],
-    ids=["lockstep", "overlap", "one batch", "without actors"],
+    ids=["lockstep", "overlap", "one batch", "without actors", "one thread"],
 )
 def test_a_seed_repeats_bit_for_bit(settings):
     make = functools.partial(build_driver, AsyncOffPolicyDriver, **settings)
@@ -92,10 +93,12 @@ def test_a_seed_repeats_bit_for_bit(settings):
 
 
 @pytest.mark.parametrize("mode", ["lockstep", "overlap"])
-def test_without_actors_a_run_is_the_same_bit_for_bit(mode):
+@pytest.mark.parametrize("setting", ["num_actor_queues=0", "num_env_threads=1"])
+def test_without_actors_or_threads_a_run_is_the_same_bit_for_bit(mode, setting):
     make = functools.partial(build_driver, AsyncOffPolicyDriver, mode=mode)
-    with_actors, without = (train(functools.partial(make, num_actor_queues=n), 2, seed=1) for n in (1, 0))
-    for x, y in zip(tf.nest.flatten(with_actors), tf.nest.flatten(without), strict=True):
+    name, _, value = setting.partition("=")
+    usual, other = (train(functools.partial(make, **x), 2, seed=1) for x in ({}, {name: int(value)}))
+    for x, y in zip(tf.nest.flatten(usual), tf.nest.flatten(other), strict=True):
         np.testing.assert_array_equal(x, y)
 
 
@@ -119,8 +122,9 @@ class LockstepRun(NamedTuple):
         (AsyncOffPolicyDriver, 1, {**LOCKSTEP, "actor_queue_cap": 2}),
         (AsyncOffPolicyDriver, 3, {**LOCKSTEP, "num_actor_queues": 2, "parameter_update_period": 1}),
         (AsyncOffPolicyDriver, 3, {**LOCKSTEP, "num_actor_queues": 0}),
+        (AsyncOffPolicyDriver, 3, {**LOCKSTEP, "num_env_threads": 1}),
     ],
-    ids=["sync", "one actor", "one batch", "two actors with a copy", "without actors"],
+    ids=["sync", "one actor", "one batch", "two actors with a copy", "without actors", "one thread"],
 )
 def lockstep_run(request):
     """Runs each setting once for the tests that read it; the counter of updates moves as if one trained."""
@@ -225,6 +229,8 @@ def test_so_many_batches_wait_for_the_learner():
         (dict(actor_queue_cap=3), "actor_queue_cap must be 1 then, or num_envs / num_actor_queues = 4 / 1"),
         (dict(num_actor_queues=3), None),
         (dict(num_actor_queues=0), None),
+        (dict(num_env_threads=2, actor_queue_cap=2), None),
+        (dict(num_env_threads=2, num_actor_queues=2), None),
         (dict(num_actor_queues=2, actor_queue_cap=2), None),
         (dict(max_waiting_batches=-1), "max_waiting_batches is -1"),
         (dict(parameter_update_period=0), "parameter_update_period is 0"),

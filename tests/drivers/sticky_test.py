@@ -37,13 +37,13 @@ class InfoLearner(RecordingLearner):
     uses_env_info = True
 
 
-def collect(driver_class, envs, unroll_length, sticky=True, metrics=()):
+def collect(driver_class, envs, unroll_length, sticky=True, metrics=(), num_env_threads=None):
     """Returns the unrolls of each environment, the driver, and the steps that `collect` returned."""
     learner = InfoLearner(FrozenPolicy(envs[0], counts_steps=True))
     observer = RecordingObserver()
     kwargs = dict(unroll_length=unroll_length, sticky=sticky, observers=[observer], metrics=metrics)
     if driver_class is AsyncOffPolicyDriver:  # Without lockstep the log has unrolls that nobody took.
-        kwargs |= dict(learn_queue_cap=len(envs), mode="lockstep")
+        kwargs |= dict(learn_queue_cap=len(envs), mode="lockstep", num_env_threads=num_env_threads)
     driver = build_driver(driver_class, envs, learner, **kwargs)
     driver.start()
     try:
@@ -58,17 +58,18 @@ ALONE, TOGETHER = (3,), (2, 4, 3)  # lengths of the episodes
 
 
 @pytest.mark.parametrize(
-    "driver_class, lengths, num_workers",
+    "driver_class, lengths, num_workers, num_env_threads",
     [
-        (SyncOffPolicyDriver, ALONE, 0),
-        (SyncOffPolicyDriver, TOGETHER, 0),
-        (AsyncOffPolicyDriver, TOGETHER, 2),
+        (SyncOffPolicyDriver, ALONE, 0, None),
+        (SyncOffPolicyDriver, TOGETHER, 0, None),
+        (AsyncOffPolicyDriver, TOGETHER, 2, None),
+        (AsyncOffPolicyDriver, TOGETHER, 2, 1),
     ],
 )
-def test_each_unroll_holds_one_whole_episode(driver_class, lengths, num_workers):
+def test_each_unroll_holds_one_whole_episode(driver_class, lengths, num_workers, num_env_threads):
     envs = [make_env(lengths, num_workers), make_env(lengths)]
     unroll_length = max(lengths) + 1
-    for unrolls in collect(driver_class, envs, unroll_length)[0]:
+    for unrolls in collect(driver_class, envs, unroll_length, num_env_threads=num_env_threads)[0]:
         for k, unroll in enumerate(unrolls):
             for b, n in enumerate(lengths):
                 held = unroll_length - n

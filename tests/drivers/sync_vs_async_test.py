@@ -68,11 +68,13 @@ def collect(driver, run, num_envs, learner):
     return [unrolls[:UNROLLS] for unrolls in learner.unrolls(num_envs)]
 
 
-# num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length
-FEW = (2, 1, 1, 1, 5)
-PAIRS = (4, 2, 2, 3, 3)
-UNEVEN = (5, 2, 2, 4, 1)
-WITHOUT_ACTORS = (3, 0, 1, 2, 4)
+# num_envs, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length
+FEW = (2, None, 1, 1, 1, 5)
+PAIRS = (4, None, 2, 2, 3, 3)
+UNEVEN = (5, None, 2, 2, 4, 1)
+WITHOUT_ACTORS = (3, None, 0, 1, 2, 4)
+TWO_THREADS = (6, 2, 1, 2, 4, 3)
+ONE_THREAD = (3, 1, 0, 1, 2, 4)
 
 
 def make_learner(make_env, num_envs):
@@ -88,8 +90,10 @@ def make_learner(make_env, num_envs):
         (make_counting, UNEVEN),
         (make_counting, WITHOUT_ACTORS),
         (make_nested, PAIRS),
+        (make_nested, TWO_THREADS),
+        (make_cartpole, ONE_THREAD),
     ],
-    ids=["cartpole", "match", "counting", "without actors", "nested"],
+    ids=["cartpole", "match", "counting", "without actors", "nested", "two threads", "one thread"],
 )
 def synchronous(request):
     """What the synchronous driver collects with a setting: this, the environments' maker, and the setting."""
@@ -102,12 +106,13 @@ def synchronous(request):
 
 def test_async_collects_what_sync_collects(synchronous):
     expected, make_env, setting = synchronous
-    num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
+    num_envs, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
     envs, learner = make_learner(make_env, num_envs)
     driver = build_driver(
         AsyncOffPolicyDriver,
         envs,
         learner,
+        num_env_threads=num_env_threads,
         num_actor_queues=num_actor_queues,
         actor_queue_cap=actor_queue_cap,
         learn_queue_cap=learn_queue_cap,
@@ -151,17 +156,18 @@ def roll(policy_step):
 
 
 def roll_in(driver_class, setting, seed):
-    num_envs, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
+    num_envs, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
     tf.random.set_seed(seed)
     envs = [make_counting(i) for i in range(num_envs)]
     learner = RecordingLearner(FrozenPolicy(envs[0], change=roll))
     settings = dict(num_actor_queues=num_actor_queues, actor_queue_cap=actor_queue_cap)
+    settings["num_env_threads"] = num_env_threads
     settings |= dict(learn_queue_cap=learn_queue_cap, unroll_length=unroll_length)
     driver = build_driver(driver_class, envs, learner, **settings)
     return [in_a_row(unrolls).action for unrolls in collect(driver, driver.collect, num_envs, learner)]
 
 
-@pytest.mark.parametrize("setting", [FEW, PAIRS, WITHOUT_ACTORS])
+@pytest.mark.parametrize("setting", [FEW, PAIRS, WITHOUT_ACTORS, TWO_THREADS, ONE_THREAD])
 def test_random_numbers_belong_to_environments(setting):
     """Whichever actor answers, and whatever else is in its batch."""
     expected = roll_in(SyncOffPolicyDriver, setting, seed=3)

@@ -248,11 +248,19 @@ def test_replay_buffers_get_each_row_as_an_unroll_of_its_own():
     [
         (AsyncOffPolicyDriver, {"learn_queue_cap": 2}),
         (AsyncOffPolicyDriver, {"num_actor_queues": 0}),
+        (AsyncOffPolicyDriver, {"num_env_threads": 1}),
         (AsyncOffPolicyDriver, {"mode": "lockstep"}),
         (AsyncOffPolicyDriver, {"parameter_update_period": 2, "max_waiting_batches": 3}),
         (SyncOffPolicyDriver, {}),
     ],
-    ids=["batches of two unrolls", "without actors", "lockstep", "copied weights", "synchronous"],
+    ids=[
+        "batches of two unrolls",
+        "without actors",
+        "one thread",
+        "lockstep",
+        "copied weights",
+        "synchronous",
+    ],
 )
 def test_every_driver_serves_several_policies(driver_class, kwargs):
     run = collect(driver_class=driver_class, **kwargs)

@@ -2,6 +2,7 @@
 """StageMeter with a clock of the test's own, the rules of the bottleneck, and real runs with a slow stage."""
 
 import functools
+import itertools
 import re
 import time
 from pathlib import Path
@@ -302,8 +303,11 @@ def test_the_longest_step_is_shown_once(tmp_path, driver):
         tmp_path, env=env, stop=stop, summary_interval=0.0, experiment=experiment, learner=learner
     ).train()
     points = [value for _, value in read_events(tmp_path / "train")["time/environments/longest_step"]]
-    # Other programs may delay another step as long, but not equally long.
-    assert len(points) == 30 and SLOW <= max(points) < 10 and points.count(max(points)) == 1
+    # Other programs may delay another step as long, but not equally long. Two summaries that come at once
+    # show the same measurement.
+    shown = [value for value, _ in itertools.groupby(points)]
+    assert len(points) == 30 and SLOW <= max(points) < 10
+    assert shown.count(max(points)) == 1 and shown[-1] < max(points)
 
 
 network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
