@@ -173,3 +173,16 @@ def count_transitions(step_type: Array) -> Array:
         int64 scalar.
     """
     return tf.math.count_nonzero(tf.not_equal(step_type[..., 1:, :], FIRST))
+
+
+def split_unroll(unroll: Experience, num_parts: int) -> list[Experience]:
+    """Splits the rows of an unroll, an `Experience` of [T+1, B, ...] (`state` [B, ...]), into equal parts."""
+    if num_parts == 1:
+        return [unroll]
+
+    def split(nest, axis):
+        leaves = [tf.split(x, num_parts, axis) for x in tf.nest.flatten(nest)]
+        return [tf.nest.pack_sequence_as(nest, [x[i] for x in leaves]) for i in range(num_parts)]
+
+    parts, states = split(unroll._replace(state=()), axis=1), split(unroll.state, axis=0)
+    return [part._replace(state=state) for part, state in zip(parts, states, strict=True)]

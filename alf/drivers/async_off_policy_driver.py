@@ -22,7 +22,7 @@ from alf.core.tf_runtime import (
     single_threaded,
     trace,
 )
-from alf.data_structures import Experience, count_transitions
+from alf.data_structures import Experience, count_transitions, split_unroll
 from alf.drivers.actor_thread import ActorThread, answer_frame, serve
 from alf.drivers.collector_thread import Collectors, CollectorThread, hand_over_all
 from alf.drivers.driver import Driver
@@ -34,7 +34,7 @@ from alf.drivers.prefetch_thread import PrefetchThread
 from alf.drivers.stage_clock import ASK, COPY, INFERENCE, StageClock
 from alf.drivers.tf_queues import TFQueues
 from alf.drivers.threads import QUEUE_CLOSED
-from alf.drivers.unroller import EnvUnroller, split_unroll
+from alf.drivers.unroller import EnvUnroller
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
@@ -80,12 +80,10 @@ class AsyncOffPolicyDriver(Driver):
         settings.check(num_envs, self._num_sources, getattr(learner, "replayer", None), stall_timeout)
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
-        num_actors = settings.num_actor_queues if num_envs else 0
-        num_loops = settings.count_env_threads(num_envs)
-        # The loop of environments or of an actor occupies a thread of TensorFlow, also while it waits for a
-        # queue. All may wait at the same time, and the learner must still find threads.
-        num_waiting = num_loops + num_actors + settings.prefetch
-        reserve_threads(num_waiting + SPARE_THREADS + count_nested_threads(self._envs))
+        num_loops, num_actors = settings.count_threads(num_envs)
+        # Each loop occupies a thread of TensorFlow, also while it waits. The learner must still find threads.
+        num_threads = num_loops + num_actors + settings.prefetch
+        reserve_threads(num_threads + SPARE_THREADS + count_nested_threads(self._envs))
         self._num_unrolls = self._num_sources if settings.is_ordered else settings.learn_queue_cap
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         self._policy = policy = _make_policy(learner.policy, settings)
@@ -321,12 +319,10 @@ class AsyncOffPolicyDriver(Driver):
         # the learn queue. If that is full, only this thread could make room, and it waits for the answer: so
         # it takes a batch, which the next `collect` gets. But not while all threads that it waits for step an
         # environment: meanwhile batches would gather without end.
-        unroller = self._threads.unroller
-        num_loops = (
-            unroller.num_loops if self._envs else 0
-        )  # after their threads comes that of the collectors
+        unroller, collectors = self._threads.unroller, self._threads.num_loops  # whose thread comes last
         is_handing_over = any(
-            i == num_loops or all(unroller.calls[env] is None for env in unroller.members(i)) for i in waiting
+            i == collectors or all(unroller.calls[env] is None for env in unroller.members(i))
+            for i in waiting
         )
         may_be_full = is_handing_over and not self._settings.is_ordered
         if may_be_full and self._tf_queues.learn_queue.size() == self._queue_length:
@@ -343,8 +339,7 @@ class AsyncOffPolicyDriver(Driver):
         raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
     def _wake(self):
-        # Other waits end by themselves: a start delay when the coordinator stops, a wait for collectors after
-        # half a second.
+        # Other waits end by themselves: start delays at the stop, waits for collectors in half a second.
         self._tf_queues.close()
 
     def _count_due_batches(self):
@@ -373,9 +368,9 @@ class AsyncOffPolicyDriver(Driver):
         weights.hold(weights.num_permits, [], copy)
 
     def _unroll_and_enqueue(self, env_index, frame):
-        """Makes an unroll of each environment of a loop and puts them into the queues, in the graph.
+        """Makes an unroll of each environment of a loop and hands them over, in the graph.
 
-        Returns the first `Frame` of the next unroll, and the seconds [2] that `TFQueues.hand_over` returns.
+        Returns the first `Frame` of the next unroll, and the seconds [2] of `TFQueues.hand_over`.
         """
         frame, unroll = self._unroller.unroll(env_index, frame)
         waits = tf.zeros(2, tf.float64)

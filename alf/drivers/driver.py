@@ -219,25 +219,20 @@ class Driver(abc.ABC):
 
     def _ask(self, of_env, of_collector, *args):
         """Calls methods of each environment and of each collector; returns the list of the results."""
-        unroller = self._threads.unroller
-        num_loops = unroller.num_loops if self._envs else 0
-        if not self._threads.has_started:  # no other thread has the environments yet
-            return (
-                unroller.in_order([unroller.ask(i, of_env, *args) for i in range(num_loops)])
-                if self._envs
-                else []
-            )
-        self._threads.check_runs(of_collector)
+        threads, num_loops = self._threads, self._threads.num_loops
+        if not threads.has_started:  # no other thread has the environments yet
+            return threads.in_order([threads.unroller.ask(i, of_env, *args) for i in range(num_loops)])
+        threads.check_runs(of_collector)
         # The stall watch limits this wait, whatever it is that does not answer.
-        with self._threads.waiting(self.clocks.learner, REST, before=REST):
-            futures = self._threads.ask_envs(of_env, *args) + self._ask_collectors(of_collector, *args)
+        with threads.waiting(self.clocks.learner, REST, before=REST):
+            futures = threads.ask_envs(of_env, *args) + self._ask_collectors(of_collector, *args)
             while not all(future.done() for future in futures):
-                self._threads.raise_if_stopping()
+                threads.raise_if_stopping()
                 self._make_room([i for i, x in enumerate(futures) if not x.running() and not x.done()])
                 concurrent.futures.wait(futures, _LOOK_SECONDS)
         results = [future.result() for future in futures]
-        of_envs = unroller.in_order(results[:num_loops]) if self._envs else []
-        return of_envs + [result for answers in results[num_loops:] for result in answers]
+        of_envs, of_collectors = threads.in_order(results[:num_loops]), results[num_loops:]
+        return of_envs + [result for answers in of_collectors for result in answers]
 
     def _ask_collectors(self, method, *args):
         """Makes the thread of the collectors call a method of each; returns a list of futures of lists."""

@@ -91,9 +91,9 @@ class DriverSettings:
         """Updates after which the actors get a new copy of the weights; None: they read the learner's."""
         return 1 if self.mode == "overlap" else self.parameter_update_period
 
-    def count_env_threads(self, num_envs: int) -> int:
-        """Returns the number of threads that step so many environments."""
-        return min(num_envs, self.num_env_threads or num_envs)
+    def count_threads(self, num_envs: int) -> tuple[int, int]:
+        """Returns the numbers of threads that step so many environments, and of actors."""
+        return min(num_envs, self.num_env_threads or num_envs), self.num_actor_queues if num_envs else 0
 
     def check(self, num_envs: int, num_sources: int, replayer: Any, stall_timeout: float | None) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
@@ -115,7 +115,7 @@ class DriverSettings:
                 f"{num_envs}"
             )
         num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
-        num_threads = self.count_env_threads(num_envs)
+        num_threads, _ = self.count_threads(num_envs)
         threads = "num_envs" if self.num_env_threads is None else "num_env_threads"
         if num_threads and num_threads < num_actors * capacity:
             raise ConfigError(

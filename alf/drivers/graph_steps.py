@@ -7,6 +7,7 @@ from alf.adapters.graph_environment import GraphEnvironment
 from alf.core.tf_runtime import timestamp, trace
 from alf.data_structures import TimeStep
 from alf.drivers.stage_clock import STEP
+from alf.errors import ConfigError
 
 # An executor of `single_threaded` keeps a thread for each function, branch and loop within another one.
 _NESTED_THREADS = 4
@@ -28,15 +29,21 @@ class GraphSteps:
 
     Args:
         envs: list of batched environments, perhaps none of which steps in the graph.
+        num_loops: int, loops of the unroller; those that step in the graph need one each.
 
     Attributes:
         indices: set of the places in the list of those that step in the graph.
     """
 
-    def __init__(self, envs):
+    def __init__(self, envs, num_loops):
         self._envs = envs
         self._traced = None  # which of them is traced now; None: those that step in Python
         self.indices = find_graph_envs(envs)
+        if self.indices and num_loops < len(envs):
+            raise ConfigError(
+                f"DriverSettings.num_env_threads is {num_loops}: leave it out, because a TFEnvironment steps "
+                "in the graph of a thread of its own"
+            )
         # Seconds and number of the steps that have ended since the last `count_time`, and the steps that have
         # not ended. The graph adds, `count_time` subtracts, both in the thread of the environment.
         self._spent = {i: tf.Variable(tf.zeros(3, tf.float64), trainable=False) for i in self.indices}

@@ -156,6 +156,15 @@ class DriverThreads:
             raise RuntimeError(f"{name}() needs a driver that runs: call start() first, and not after stop()")
         self.raise_if_stopping()
 
+    @property
+    def num_loops(self):
+        """The number of loops that step the environments, an int; 0 without environments."""
+        return 0 if self.unroller is None else self.unroller.num_loops
+
+    def in_order(self, by_loop):
+        """Returns a list of results in the order of the environments, of a list of them for each loop."""
+        return [by_loop[i % self.num_loops][i // self.num_loops] for i in range(len(self._envs))]
+
     def ask_envs(self, method, *args):
         """Makes the thread of each loop call `EnvUnroller.ask`; returns a list of futures of lists."""
         return [

@@ -86,12 +86,7 @@ class EnvUnroller:
         self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
         self.begins, self._first_count = [True] * self.num_loops, 0
-        self._graph_steps = GraphSteps(envs)
-        if self._graph_steps.indices and self.num_loops < len(envs):
-            raise ConfigError(
-                f"DriverSettings.num_env_threads is {self.num_loops}: leave it out, because a TFEnvironment "
-                "steps in the graph of a thread of its own"
-            )
+        self._graph_steps = GraphSteps(envs, self.num_loops)
         self._packer = StepPacker(envs, specs, self._loop_specs.batch_size)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
         # keep them until the process ends.
@@ -106,10 +101,6 @@ class EnvUnroller:
     def members(self, env_index):
         """Returns the indices of a loop's environments, a range; `env_index` is that of the first one."""
         return range(env_index, len(self._envs), self.num_loops)
-
-    def in_order(self, by_loop):
-        """Returns a list of results in the order of the environments, of a list of them for each loop."""
-        return [by_loop[i % self.num_loops][i // self.num_loops] for i in range(len(self._envs))]
 
     def trace(self, function, *signature):
         """Traces a function (env_index, ...) that calls methods of this class; returns a callable like it.
@@ -317,46 +308,19 @@ class EnvUnroller:
         # A weak reference: `self` keeps `call`, and without a cycle both are freed at once, with the
         # environments, not at some later garbage collection.
         reference = weakref.ref(self)
-        stage = "reset" if method is EnvUnroller._reset else "step"
-        is_step = stage == "step"
-        times = 0 if method is EnvUnroller._get_taken_action else 1  # which is a part of the step before
 
-        def call(env_index, *arrays):
+        def call(loop, *arrays):
             keep_python_thread()
             unroller = reference()
-            members = unroller.members(env_index)
-            if len(members) == 1:
-                return call_one(unroller, env_index, env_index, *arrays)
-            parts = (
-                zip(*[np.split(x, len(members)) for x in arrays], strict=True)
-                if arrays
-                else [()] * len(members)
-            )
-            results = [call_one(unroller, env_index, i, *x) for i, x in zip(members, parts, strict=True)]
+            loop = int(loop)
+            envs = unroller.members(loop)
+            if len(envs) == 1:
+                return unroller._call_one(method, loop, loop, *arrays)
+            rows = [np.split(x, len(envs)) for x in arrays]
+            results = [
+                unroller._call_one(method, loop, i, *(x[part] for x in rows)) for part, i in enumerate(envs)
+            ]
             return [np.concatenate(x, axis) for x, axis in zip(zip(*results), batch_axes, strict=True)]
-
-        def call_one(unroller, loop, env_index, *arrays):
-            clock = unroller._clocks[loop]
-            # First the entry, then the look at `_closed`: `close` sets `_closed` before anyone reads `calls`,
-            # so an environment either shows that it is called, or is not called any more.
-            start = clock.lap(unroller._ask_stage, times=times)
-            unroller.calls[env_index] = stage, start
-            try:
-                if unroller._closed:
-                    raise InterruptedDriverError("the driver was interrupted")
-                return method(unroller, env_index, *arrays)
-            except BaseException as error:
-                # TensorFlow raises another error with this text, in the thread that called the graph. `run`
-                # finds the original here.
-                name = name_env(env_index, unroller._envs[env_index])
-                unroller._errors[int(loop)] = error = contain(error, name)
-                raise error
-            finally:
-                # From now on `stop` may close the environment at once, in another thread.
-                unroller.calls[env_index] = None
-                seconds = clock.lap(STEP, times=times) - start
-                if seconds > clock.longest_step and is_step:
-                    clock.longest_step = seconds
 
         leaves = tf.nest.flatten(spec)
         outputs = tf.numpy_function(call, inputs, [s.dtype for s in leaves])
@@ -364,6 +328,30 @@ class EnvUnroller:
         for x, s in zip(outputs, leaves, strict=True):
             x.set_shape(s.shape)
         return tf.nest.pack_sequence_as(spec, outputs)
+
+    def _call_one(self, method, loop, env_index, *arrays):
+        """Calls `method` for one environment of a loop, so that other threads know of it."""
+        clock, stage = self._clocks[loop], "reset" if method is EnvUnroller._reset else "step"
+        times = 0 if method is EnvUnroller._get_taken_action else 1  # which is a part of the step before
+        # First the entry, then the look at `_closed`: `close` sets `_closed` before anyone reads `calls`, so
+        # an environment either shows that it is called, or is not called any more.
+        start = clock.lap(self._ask_stage, times=times)
+        self.calls[env_index] = stage, start
+        try:
+            if self._closed:
+                raise InterruptedDriverError("the driver was interrupted")
+            return method(self, env_index, *arrays)
+        except BaseException as error:
+            # TensorFlow raises another error with this text, in the thread that called the graph. `run` finds
+            # the original here.
+            self._errors[loop] = error = contain(error, name_env(env_index, self._envs[env_index]))
+            raise error
+        finally:
+            # From now on `stop` may close the environment at once, in another thread.
+            self.calls[env_index] = None
+            seconds = clock.lap(STEP, times=times) - start
+            if seconds > clock.longest_step and stage == "step":
+                clock.longest_step = seconds
 
     def _reset(self, env_index):
         return self._packer.pack(env_index, self._envs[env_index].reset())
@@ -388,21 +376,6 @@ class EnvUnroller:
                 f"envs[{env_index}].taken_action() returned an action that does not fit its spec: {mismatch}"
             )
         return [np.asarray(x) for x in tf.nest.flatten(action)]
-
-
-def split_unroll(unroll, num_envs):
-    """Splits an unroll of several environments' rows into a list with the unroll of each."""
-    if num_envs == 1:
-        return [unroll]
-    rows, state = unroll._replace(state=()), unroll.state
-    leaves = [tf.split(x, num_envs, axis=1) for x in tf.nest.flatten(rows)]
-    states = [tf.split(x, num_envs) for x in tf.nest.flatten(state)]
-    return [
-        tf.nest.pack_sequence_as(rows, [x[i] for x in leaves])._replace(
-            state=tf.nest.pack_sequence_as(state, [x[i] for x in states])
-        )
-        for i in range(num_envs)
-    ]
 
 
 def _seen(frame):
