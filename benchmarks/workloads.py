@@ -241,6 +241,5 @@ WORKLOADS = {
         num_envs=2,
         batch_size=32,
         unroll_length=128,
-        num_env_threads=1,
     ),
 }
