@@ -203,6 +203,8 @@ WORKLOADS = {
         num_envs=2,
         batch_size=256,
         unroll_length=32,
+        num_actor_queues=0,
+        intra_op_threads=1,
         env_alone=functools.partial(_halfcheetah, num_workers=0),
     ),
     "halfcheetah_envpool": Workload(
