@@ -14,12 +14,12 @@ environment steps per second that the learner trained on: medians, and the ratio
 """
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 
 from absl import app, flags
+
+from benchmarks.peers import running
 
 _RLLIB_PYTHON = flags.DEFINE_string("rllib_python", None, "Interpreter that has RLlib.", required=True)
 _WORKERS = flags.DEFINE_list("workers", ["1", "2", "4"], "How many, one row of the table for each.")
@@ -53,12 +53,8 @@ def rllib_command(workers):
 
 def run(command, limit):
     """Runs a command for at most `limit` seconds; returns the JSON object that it prints."""
-    # The second one keeps Ray on the loopback address, see `alf.distributed.cluster.connect`.
-    env = {**os.environ, "RAY_ADDRESS": "", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=limit)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-2000:]}")
-    return json.loads(done.stdout[done.stdout.index("{") :])
+    output, _ = running.run(command, limit)
+    return json.loads(output[output.index("{") :])
 
 
 def row(workers, alf, rllib):
