@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.core.annotations import Array
+from alf.core.nest_utils import split
 
 FIRST, MID, LAST = 0, 1, 2
 # The smallest and the largest value of fields of an `Experience`, wherever it comes from.
@@ -179,10 +180,5 @@ def split_unroll(unroll: Experience, num_parts: int) -> list[Experience]:
     """Splits the rows of an unroll, an `Experience` of [T+1, B, ...] (`state` [B, ...]), into equal parts."""
     if num_parts == 1:
         return [unroll]
-
-    def split(nest, axis):
-        leaves = [tf.split(x, num_parts, axis) for x in tf.nest.flatten(nest)]
-        return [tf.nest.pack_sequence_as(nest, [x[i] for x in leaves]) for i in range(num_parts)]
-
-    parts, states = split(unroll._replace(state=()), axis=1), split(unroll.state, axis=0)
+    parts, states = split(unroll._replace(state=()), num_parts, axis=1), split(unroll.state, num_parts)
     return [part._replace(state=state) for part, state in zip(parts, states, strict=True)]

@@ -79,6 +79,14 @@ def concat(nests, axis):
     return tf.nest.map_structure(lambda *x: tf.concat(x, axis), *nests)
 
 
+def split(nest, num_parts, axis=0):
+    """Splits the tensors of a nest into equal parts; a scalar goes to all parts. Returns a list of nests."""
+    leaves = [
+        tf.split(x, num_parts, axis) if x.shape.rank else [x] * num_parts for x in tf.nest.flatten(nest)
+    ]
+    return [tf.nest.pack_sequence_as(nest, [x[i] for x in leaves]) for i in range(num_parts)]
+
+
 def merge_leading_dims(nest, spec):
     """Merges all leading dimensions into one.
 

@@ -5,6 +5,7 @@ import time
 
 import tensorflow as tf
 
+from alf.core.nest_utils import split
 from alf.core.tf_runtime import timestamp
 from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
@@ -80,15 +81,6 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
         float64 scalar, the seconds spent on answers, without the wait for requests.
     """
 
-    def split(reply):
-        if num_requests == 1:
-            return [reply]
-        # With one policy the version is a scalar, which goes to all requests. With several, each row has one.
-        leaves = [
-            tf.split(x, num_requests) if x.shape.rank else [x] * num_requests for x in tf.nest.flatten(reply)
-        ]
-        return [tf.nest.pack_sequence_as(reply, part) for part in zip(*leaves, strict=True)]
-
     def body(i, busy):
         requests = tf_queues.actor_queues[actor_index].dequeue_many(num_requests)
         # The clock must start when the requests are there, not when the wait for them begins.
@@ -106,11 +98,14 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
         counts = zip(indices, tf.unstack(requests.count), strict=True)
         owners = [owner for index, count in counts for owner in specs.owners(index, count)]
         policy_step, version = answer(policy, device, weights, time_step, state, owners)
+        reply = ActionReply(policy_step, version)
+        # With one policy the version is a scalar, which goes to all requests. With several, each row has one.
+        replies = [reply] if num_requests == 1 else split(reply, num_requests)
         # A return queue has one place, and its environment asks again only after it has taken the answer: no
         # answer waits for a place, so a slow environment does not hold up the others of its batch.
         sent = [
             tf_queues.action_return_queues[index].enqueue(part)
-            for index, part in zip(indices, split(ActionReply(policy_step, version)), strict=True)
+            for index, part in zip(indices, replies, strict=True)
         ]
         # The loop variable waits for the answers: an iteration ends when all of them are sent.
         with tf.control_dependencies(sent):
