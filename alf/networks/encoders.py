@@ -20,7 +20,7 @@ from alf.core.nest_utils import zeros_from_spec
 from alf.errors import ConfigError
 from alf.networks.compute_dtype import ComputeDtype, compute_in
 from alf.networks.copying import CopyableModule
-from alf.networks.images import Channels, channel_axis, is_image
+from alf.networks.images import Channels, channel_axis, is_image, prepare_images
 from alf.networks.layers import HIDDEN_GAIN, Mlp, check_activation, convolution, dense, split_seed
 
 _NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, size of the kernel, stride
@@ -33,11 +33,11 @@ class _ImageEncoder(CopyableModule):
     def __init__(self, observation_spec: NestedSpec, channels: str, standardize: bool) -> None:
         super().__init__()
         name = type(self).__name__
-        self._standardizes = standardize
         if not is_image(observation_spec):
             raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
         # 255 for pixels, 1 for images that say what is where.
-        self._largest = max(1.0, float(np.max(getattr(observation_spec, "maximum", 255))))
+        largest = max(1.0, float(np.max(getattr(observation_spec, "maximum", 255))))
+        self._largest = None if standardize else largest
         axis = channel_axis(observation_spec, f"{name}.channels", channels)
         self._order = (0, *(i + 1 for i in range(3) if i != axis), axis + 1)
         self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
@@ -45,13 +45,7 @@ class _ImageEncoder(CopyableModule):
     def __call__(self, observation: Nest, training: bool = False) -> Array:
         """Encodes images, uint8 [N, *shape]. Returns float32 [N, size]."""
         # TensorFlow convolves on CPUs only with the channels last.
-        x = observation if self._order == (0, 1, 2, 3) else tf.transpose(observation, self._order)
-        x = (
-            tf.image.per_image_standardization(x)
-            if self._standardizes
-            else tf.cast(x, tf.float32) / self._largest
-        )
-        x = self._convolve(x)
+        x = self._convolve(prepare_images(observation, self._order, self._largest))
         return tf.cast(self._dense(tf.reshape(x, (-1, self._dense.kernel.shape[0]))), tf.float32)
 
 

@@ -7,8 +7,10 @@ import pytest
 import tensorflow as tf
 
 from alf.core.nest_utils import BoundedTensorSpec
+from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.networks import ActorCriticNetwork, ImpalaResEncoder, NatureEncoder
+from alf.networks.images import prepare_images
 from tests.networks.rounding import distance, max_distance
 
 ATARI = tf.TensorSpec((4, 84, 84), tf.uint8)
@@ -81,6 +83,47 @@ def test_bfloat16_has_float32_variables_and_close_features(make_encoder, num_lay
     a, b = (encoder(images(spec)).numpy() for encoder in (exact, rough))
     assert a.dtype == b.dtype == np.float32
     assert 0 < distance(b, a) < max_distance(num_layers)
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (3, 7, 5), (1, 1, 1)])
+def test_images_are_prepared_as_tensorflow_does_it(shape):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, *shape))
+    # The squares of bright pixels are large beside their variance: the sums must be exact.
+    pixels[1], pixels[2] = 255, 254
+    pixels[2, 0, 0, 0] = 255
+    for order in ((0, 2, 3, 1), (0, 1, 2, 3)):
+        x = np.transpose(pixels, order).astype(np.float64)
+        mean, deviation = (f(x, axis=(1, 2, 3), keepdims=True) for f in (np.mean, np.std))
+        expected = (x - mean) / np.maximum(deviation, pixels[0].size ** -0.5)
+        prepare = tf.function(lambda x, y, order=order: prepare_images(x, order, y), autograph=False)
+        standardized, divided = (prepare(tf.constant(pixels, tf.uint8), largest) for largest in (None, 255.0))
+        # The mean has an error of rounding, which the scale of an image of one color makes larger.
+        np.testing.assert_allclose(standardized, expected, rtol=1e-5, atol=255 * 2**-22 * pixels[0].size**0.5)
+        np.testing.assert_allclose(standardized[0], expected[0], rtol=1e-4, atol=1e-6)
+        by_tensorflow = tf.image.per_image_standardization(x[0].astype(np.float32))
+        np.testing.assert_allclose(standardized[0], by_tensorflow, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(divided, x / 255, rtol=1e-6)
+        assert standardized.dtype == divided.dtype == tf.float32
+
+
+def test_sums_of_large_bright_images_do_not_overflow():
+    frame = np.full((1, 700, 500, 4), 255, np.uint8)
+    frame[:, :350] = 251
+    np.testing.assert_allclose(np.abs(prepare_images(tf.constant(frame), (0, 1, 2, 3))), 1, rtol=1e-6)
+
+
+def test_xla_prepares_images_but_in_graphs_for_other_formats():
+    function = tf.function(NatureEncoder(ATARI), autograph=False)
+
+    def functions_for_xla():
+        graph = function.get_concrete_function(images(ATARI)).graph
+        nodes = graph.as_graph_def().node
+        return [node.name for node in nodes if node.attr["_XlaMustCompile"].b]
+
+    assert len(functions_for_xla()) == 1
+    function = tf.function(NatureEncoder(ATARI), autograph=False)
+    with without_xla():
+        assert functions_for_xla() == []
 
 
 @pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
