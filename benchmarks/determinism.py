@@ -62,6 +62,14 @@ CASES = {
         "--steps=12_000",
         *BUFFER,
     ),
+    "dqn Pong, prioritized, overlap": (
+        "--env=ALE/Pong-v5",
+        "--algorithm=dqn",
+        "--mode=overlap",
+        "--steps=2_000",
+        "--ReplayTraining.initial_collect_steps=500",
+        *BUFFER,
+    ),
     "ppo Pong, overlap": (
         "--env=ALE/Pong-v5",
         "--steps=12_000",

@@ -147,8 +147,12 @@ def _impala(**network):
     )
 
 
+# Frames are divided by 255, as other libraries do, so that all compute the same network.
+_NATURE = {"fc_layer_params": (), "encoder": functools.partial(NatureEncoder, standardize=False)}
+
+
 def _nature(compute_dtype):
-    return _impala(fc_layer_params=(), encoder=NatureEncoder, compute_dtype=compute_dtype)
+    return _impala(**_NATURE, compute_dtype=compute_dtype)
 
 
 def _sac():
@@ -160,7 +164,7 @@ def _sac():
 
 
 def _dqn():
-    make_network = functools.partial(QValueNetwork, fc_layer_params=())
+    make_network = functools.partial(QValueNetwork, **_NATURE)
     return Agent(
         functools.partial(EpsilonGreedyPolicy, network=make_network),
         functools.partial(DqnAlgorithm, n_step=3),

@@ -41,6 +41,17 @@ def single_threaded():
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 
 
+def updating():
+    """Context manager for the learner's updates.
+
+    Some of their operations do not depend on each other, such as the passes of target networks and of twin
+    critics. They run at the same time where operations have several threads. Where each has one, because
+    networks are small, handing them to other threads costs more than it gains.
+    """
+    is_small = tf.config.threading.get_intra_op_parallelism_threads() == 1
+    return single_threaded() if is_small else contextlib.nullcontext()
+
+
 @functools.cache
 def _count_threads():
     """Returns the number of TensorFlow's inter-op threads. It cannot change once TensorFlow has started."""

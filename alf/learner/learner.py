@@ -14,7 +14,7 @@ from alf.algorithms import Algorithm
 from alf.config.kinds import NonNegativeInt, PositiveFloat
 from alf.config.settings import Role, configurable
 from alf.core.annotations import Array
-from alf.core.tf_runtime import GraphFunction, check_device, on_device, single_threaded
+from alf.core.tf_runtime import GraphFunction, check_device, on_device, single_threaded, updating
 from alf.data_structures import Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_type
 from alf.learner.minibatches import merge_unrolls
@@ -315,7 +315,7 @@ class Learner(tf.Module):
     def _train(self, train, rollout=()):
         """Calls a method of the training; returns the dict of `train`. `rollout` is the fresh experience."""
         # All waits for other processes are inside `watch`, which turns their errors into LostPeerError.
-        with self.peers.watch(), single_threaded(), on_device(self.device):
+        with self.peers.watch(), updating(), on_device(self.device):
             try:
                 summary, experience = train(self._update)
             except tf.errors.InvalidArgumentError as error:

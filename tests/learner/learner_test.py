@@ -9,6 +9,7 @@ import gin
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from alf.algorithms import Algorithm
 from alf.core.tf_runtime import single_threaded
@@ -668,3 +669,19 @@ def test_nothing_keeps_a_learner_alive():
     gc.collect()
     alive = {kind: [reference() for reference in found] for kind, found in references.items()}
     assert alive == dict.fromkeys(kinds_of_learners, [None] * 4)
+
+
+@pytest.mark.parametrize("num_threads, executor", [(0, None), (2, None), (1, "SINGLE_THREADED_EXECUTOR")])
+def test_small_operations_run_one_after_another_and_others_at_the_same_time(
+    num_threads, executor, monkeypatch
+):
+    seen = []
+
+    class Watched(UnrollTraining):
+        def train(self, update):
+            seen.append(context.context().function_call_options.executor_type)
+            return super().train(update)
+
+    monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: num_threads)
+    train(make_learner(training=Watched()))
+    assert seen == [executor]

@@ -98,7 +98,9 @@ def test_images_are_prepared_as_tensorflow_does_it(shape):
         prepare = tf.function(lambda x, y, order=order: prepare_images(x, order, y), autograph=False)
         standardized, divided = (prepare(tf.constant(pixels, tf.uint8), largest) for largest in (None, 255.0))
         # The mean has an error of rounding, which the scale of an image of one color makes larger.
-        np.testing.assert_allclose(standardized, expected, rtol=1e-5, atol=255 * 2**-22 * pixels[0].size**0.5)
+        np.testing.assert_allclose(
+            standardized, expected, rtol=1e-5, atol=255 * 2**-22 * pixels[0].size ** 0.5
+        )
         np.testing.assert_allclose(standardized[0], expected[0], rtol=1e-4, atol=1e-6)
         by_tensorflow = tf.image.per_image_standardization(x[0].astype(np.float32))
         np.testing.assert_allclose(standardized[0], by_tensorflow, rtol=1e-4, atol=1e-6)
