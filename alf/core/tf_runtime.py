@@ -41,15 +41,14 @@ def single_threaded():
     return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
 
 
-def updating():
-    """Context manager for the learner's updates.
+def parallel():
+    """Context manager in which operations that do not depend on each other run at the same time.
 
-    Some of their operations do not depend on each other, such as the passes of target networks and of twin
-    critics. They run at the same time where operations have several threads. Where each has one, because
-    networks are small, handing them to other threads costs more than it gains.
+    Where each operation has one thread, because networks are small, handing them to other threads would cost
+    more than it gains: there it is `single_threaded`.
     """
     is_small = tf.config.threading.get_intra_op_parallelism_threads() == 1
-    return single_threaded() if is_small else contextlib.nullcontext()
+    return single_threaded() if is_small else context.function_executor_type(None)  # TensorFlow's default
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from alf.algorithms import Algorithm
 from alf.config.kinds import NonNegativeInt, PositiveFloat
 from alf.config.settings import Role, configurable
 from alf.core.annotations import Array
-from alf.core.tf_runtime import GraphFunction, check_device, on_device, single_threaded, updating
+from alf.core.tf_runtime import GraphFunction, check_device, on_device, parallel, single_threaded
 from alf.data_structures import Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_type
 from alf.learner.minibatches import merge_unrolls
@@ -146,6 +146,9 @@ class Learner(tf.Module):
         # Nobody else pays for the memory. `UnrollTraining` has the batch of `after_train_iter` itself.
         has_hook = type(algorithm).after_train_iter is not Algorithm.after_train_iter
         is_replay = isinstance(self._training, ReplayTraining)
+        # With target networks and several critics, losses from replay have passes of networks that do not
+        # depend on each other. Other losses are one chain of operations.
+        self._executor = parallel if is_replay else single_threaded
         self._keeps_rollout = rollout_summaries or (has_hook and is_replay)
         self.peers = self._update.peers
         # After `note_copied_weights`: experience of versions below this one is dropped.
@@ -315,7 +318,7 @@ class Learner(tf.Module):
     def _train(self, train, rollout=()):
         """Calls a method of the training; returns the dict of `train`. `rollout` is the fresh experience."""
         # All waits for other processes are inside `watch`, which turns their errors into LostPeerError.
-        with self.peers.watch(), updating(), on_device(self.device):
+        with self.peers.watch(), self._executor(), on_device(self.device):
             try:
                 summary, experience = train(self._update)
             except tf.errors.InvalidArgumentError as error:

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Learner: one update against NumPy, divergence, policy lag, counters, traces and state."""
 
+import contextlib
 import gc
 import json
 import weakref
@@ -671,17 +672,28 @@ def test_nothing_keeps_a_learner_alive():
     assert alive == dict.fromkeys(kinds_of_learners, [None] * 4)
 
 
-@pytest.mark.parametrize("num_threads, executor", [(0, None), (2, None), (1, "SINGLE_THREADED_EXECUTOR")])
-def test_small_operations_run_one_after_another_and_others_at_the_same_time(
-    num_threads, executor, monkeypatch
+_ONE = "SINGLE_THREADED_EXECUTOR"
+
+
+@pytest.mark.parametrize(
+    "num_threads, replays, executor", [(0, True, None), (1, True, _ONE), (0, False, _ONE)]
+)
+def test_operations_run_at_the_same_time_where_losses_have_several_passes(
+    num_threads, replays, executor, monkeypatch
 ):
     seen = []
 
-    class Watched(UnrollTraining):
-        def train(self, update):
-            seen.append(context.context().function_call_options.executor_type)
-            return super().train(update)
+    def train(update):
+        seen.append(context.context().function_call_options.executor_type)
+        return method(update)
 
     monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: num_threads)
-    train(make_learner(training=Watched()))
-    assert seen == [executor]
+    learner = make_replay_learner() if replays else make_learner()
+    method = learner._training.train
+    monkeypatch.setattr(learner._training, "train", train)
+    # Also inside the other: a graph that was traced for one executor does not run with the other.
+    for outside in (contextlib.nullcontext, single_threaded):
+        with outside():
+            observe_unroll(learner, FIRST)
+            assert learner.train()
+    assert seen == [executor, executor]
