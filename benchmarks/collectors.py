@@ -108,6 +108,16 @@ def make_driver(num_collectors):
     return driver, sum(x.nbytes for x in answer)
 
 
+def wait_for_all(driver, num_collectors):
+    """Samples until collectors have started: real ones import TensorFlow, each for seconds."""
+    envs = set()  # stand-ins, which start at once, all send the same one
+    note = lambda experience: envs.update(experience.env_id[:, 0, 0].numpy().tolist())  # noqa: E731
+    for _ in range(5 * num_collectors):
+        driver.sample(note)
+    while _REAL.value and len(envs) < num_collectors:
+        driver.sample(note)
+
+
 def measure(driver):
     """Samples for a while; returns, for a second, steps, CPU seconds of this process and of each core."""
     psutil.cpu_percent()
@@ -136,8 +146,7 @@ def main(argv):
         driver, num_bytes = make_driver(num_collectors)
         driver.start()
         try:
-            for _ in range(5 * max(num_collectors, 1)):  # until all have started
-                driver.sample()
+            wait_for_all(driver, max(num_collectors, 1))
             rate, cpu, busy = map(statistics.median, zip(*(measure(driver) for _ in range(_ROUNDS.value))))
             memory = find_memory()
         finally:
