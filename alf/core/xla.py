@@ -12,14 +12,16 @@ _compiles = contextvars.ContextVar("compiles", default=True)
 
 
 def compiled(function):
-    """Makes XLA compile a function of tensors where a graph calls it. Its other arguments must be hashable.
+    """Makes XLA compile a function of tensors where a graph for CPUs calls it.
 
-    It pays for several passes over many numbers, of which XLA makes one.
+    It pays for several passes over many numbers, of which XLA makes one. A GPU makes them fast enough, and
+    XLA needs more of CUDA than TensorFlow does.
     """
 
     @functools.wraps(function)
     def call(*args):
-        if tf.executing_eagerly() or not _compiles.get():
+        has_gpu = bool(tf.config.list_logical_devices("GPU"))
+        if tf.executing_eagerly() or has_gpu or not _compiles.get():
             return function(*args)
         # A function of its own for each graph: TensorFlow would warn of one that is traced for many shapes.
         return tf.function(function, autograph=False, jit_compile=True)(*args)

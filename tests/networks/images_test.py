@@ -114,18 +114,19 @@ def test_sums_of_large_bright_images_do_not_overflow():
     np.testing.assert_allclose(np.abs(prepare_images(tf.constant(frame), (0, 1, 2, 3))), 1, rtol=1e-6)
 
 
-def test_xla_prepares_images_but_in_graphs_for_other_formats():
-    function = tf.function(NatureEncoder(ATARI), autograph=False)
+def test_xla_prepares_images_but_not_for_gpus_and_other_formats(monkeypatch):
+    encoder = NatureEncoder(ATARI)
 
     def functions_for_xla():
-        graph = function.get_concrete_function(images(ATARI)).graph
+        graph = tf.function(encoder, autograph=False).get_concrete_function(images(ATARI)).graph
         nodes = graph.as_graph_def().node
         return [node.name for node in nodes if node.attr["_XlaMustCompile"].b]
 
     assert len(functions_for_xla()) == 1
-    function = tf.function(NatureEncoder(ATARI), autograph=False)
     with without_xla():
         assert functions_for_xla() == []
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: ["/GPU:0"])
+    assert functions_for_xla() == []
 
 
 @pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
