@@ -178,7 +178,5 @@ def count_transitions(step_type: Array) -> Array:
 
 def split_unroll(unroll: Experience, num_parts: int) -> list[Experience]:
     """Splits the rows of an unroll, an `Experience` of [T+1, B, ...] (`state` [B, ...]), into equal parts."""
-    if num_parts == 1:
-        return [unroll]
     parts, states = split(unroll._replace(state=()), num_parts, axis=1), split(unroll.state, num_parts)
     return [part._replace(state=state) for part, state in zip(parts, states, strict=True)]

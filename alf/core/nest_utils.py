@@ -81,6 +81,8 @@ def concat(nests, axis):
 
 def split(nest, num_parts, axis=0):
     """Splits the tensors of a nest into equal parts; a scalar goes to all parts. Returns a list of nests."""
+    if num_parts == 1:
+        return [nest]
     leaves = [
         tf.split(x, num_parts, axis) if x.shape.rank else [x] * num_parts for x in tf.nest.flatten(nest)
     ]

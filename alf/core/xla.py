@@ -20,8 +20,7 @@ def compiled(function):
 
     @functools.wraps(function)
     def call(*args):
-        has_gpu = bool(tf.config.list_logical_devices("GPU"))
-        if tf.executing_eagerly() or has_gpu or not _compiles.get():
+        if tf.executing_eagerly() or not _compiles.get() or tf.config.list_logical_devices("GPU"):
             return function(*args)
         # A function of its own for each graph: TensorFlow would warn of one that is traced for many shapes.
         return tf.function(function, autograph=False, jit_compile=True)(*args)

@@ -98,9 +98,8 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
         counts = zip(indices, tf.unstack(requests.count), strict=True)
         owners = [owner for index, count in counts for owner in specs.owners(index, count)]
         policy_step, version = answer(policy, device, weights, time_step, state, owners)
-        reply = ActionReply(policy_step, version)
         # With one policy the version is a scalar, which goes to all requests. With several, each row has one.
-        replies = [reply] if num_requests == 1 else split(reply, num_requests)
+        replies = split(ActionReply(policy_step, version), num_requests)
         # A return queue has one place, and its environment asks again only after it has taken the answer: no
         # answer waits for a place, so a slow environment does not hold up the others of its batch.
         sent = [

@@ -25,6 +25,7 @@ from absl import logging
 
 from alf import adapters
 from alf.core.files import find_path
+from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.policies.flat_policy import FlatPolicy
 from alf.runs.checkpoint_files import tell
@@ -57,7 +58,7 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
         raise ConfigError(
             f"onnx needs tf2onnx: pip install 'alf-tf[onnx]', or convert an export, DIR, elsewhere: {command}"
         )
-    with _new_folder(output, overwrite) as folder, _quiet():
+    with _new_folder(output, overwrite) as folder, _quiet(), without_xla():
         flat, select_ops = FlatPolicy(policy, deterministic), []
         if onnx:
             _check_no_bfloat16(flat)

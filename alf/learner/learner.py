@@ -256,8 +256,8 @@ class Learner(tf.Module):
         if oldest is not None and int(tf.reduce_min(experience.policy_version)) < oldest:
             self._has_dropped = True
             return
-        # In the same context as `_train`: a graph with a loop runs only in the context in which it was
-        # traced.
+        # A graph with a loop runs only in the context in which it was traced: `_train`, whose context may be
+        # another one, calls none of these graphs.
         with self.peers.watch(), single_threaded():
             if self.policy.data_transformer.has_statistics:
                 self._update_statistics(experience)

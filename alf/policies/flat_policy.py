@@ -6,7 +6,6 @@ import itertools
 import tensorflow as tf
 
 from alf.core.nest_utils import name_leaves, zeros_from_spec
-from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.policies.agent import agent_state_spec, choose_action
 
@@ -56,8 +55,7 @@ class FlatPolicy:
         `batch_size` is an int, or None for any.
         """
         specs = {k: tf.TensorSpec((batch_size, *s.shape), s.dtype, k) for k, s in self.inputs.items()}
-        with without_xla():
-            return tf.function(self._act, autograph=False).get_concrete_function(**specs)
+        return tf.function(self._act, autograph=False).get_concrete_function(**specs)
 
     def _act(self, **tensors):
         # Any input shows it. There is one at least, because observations are never left out.

@@ -11,14 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 from tf_agents.policies.policy_saver import PolicySaver
 from tf_agents.trajectories import time_step as ts
 
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import PolicyStep
 from alf.errors import ConfigError
 from alf.evaluation import exporter as export_module
 from alf.evaluation.exporter import export
-from alf.policies import Agent, Policy
+from alf.policies import ActorCriticPolicy, Agent, Policy
 from tests.evaluation.export_cases import CASES, actor_critic, make_case
 
 VECTOR = tf.TensorSpec((2,), tf.float32)
@@ -154,3 +156,14 @@ def test_bfloat16(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
     with pytest.raises(ConfigError, match=r"onnx: the policy computes in bfloat16.* bind compute_dtype"):
         export(policy, str(tmp_path / "onnx"), onnx=True)
+
+
+def test_an_export_needs_no_xla(tmp_path):
+    image = tf.TensorSpec((1, 36, 36), tf.uint8)
+    policy = ActorCriticPolicy(image, BoundedTensorSpec((), tf.int64, 0, 1))
+    export(policy, str(tmp_path / "policy"))
+    model = saved_model_pb2.SavedModel.FromString((tmp_path / "policy" / "saved_model.pb").read_bytes())
+    graph = model.meta_graphs[0].graph_def
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert len(nodes) > 100
+    assert [node.name for node in nodes if node.attr["_XlaMustCompile"].b] == []
