@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import stable_baselines3
+import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
@@ -64,6 +65,19 @@ def make_envs(name, num_envs, seed):
     return VecFrameStack(make_atari_env(name, n_envs=num_envs, seed=seed), 4), True
 
 
+def make_settings(arguments):
+    """Returns the algorithm's settings; an activation is the name of a class of `torch.nn` in the flag."""
+    settings = dict(arguments.settings)
+    if arguments.anneal:
+        rate = settings["learning_rate"]
+        settings["learning_rate"] = lambda remaining: rate * remaining
+    network = settings.get("policy_kwargs", {})
+    if "activation_fn" in network:
+        activation = getattr(torch.nn, network["activation_fn"])
+        settings["policy_kwargs"] = {**network, "activation_fn": activation}
+    return settings
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--env", default="CartPole-v1")
@@ -79,12 +93,8 @@ def main():
     envs, has_images = make_envs(arguments.env, arguments.num_envs, arguments.seed)
     make = getattr(stable_baselines3, arguments.algorithm.upper())
     policy = "CnnPolicy" if has_images else "MlpPolicy"
-    settings = dict(arguments.settings)
-    if arguments.anneal:
-        rate = settings["learning_rate"]
-        settings["learning_rate"] = lambda remaining: rate * remaining
     envs = VecNormalize(envs) if arguments.normalize else envs
-    model = make(policy, envs, seed=arguments.seed, device="cpu", **settings)
+    model = make(policy, envs, seed=arguments.seed, device="cpu", **make_settings(arguments))
     returns = Returns(arguments.steps, arguments.target_return)
     model.learn(arguments.steps, callback=returns)
     returns.note()

@@ -20,12 +20,21 @@ _LIMIT = 7200.0  # seconds of a run
 
 
 class Task(NamedTuple):
-    """A score to reach, within a number of steps, and published settings for `torch_ppo.py`."""
+    """A score to reach, within a number of steps, and published settings.
+
+    Attributes:
+        settings: for `torch_ppo.py`; `sb3_settings` translates them.
+        normalizes: whether Stable-Baselines3 normalizes observations and rewards.
+        sb3: settings that only Stable-Baselines3 has.
+        peers: the libraries that the settings are for.
+    """
 
     target: float
     max_steps: int
     settings: dict
     normalizes: bool = False
+    sb3: dict = {}
+    peers: tuple = PEER_NAMES
 
 
 # https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/hyperparams/ppo.yml
@@ -53,6 +62,18 @@ TASKS = {
         dict(num_envs=16, unroll_length=1024, minibatches=256, epochs=4, gamma=0.999, gae_lambda=0.98)
         | dict(entropy=0.01),
     ),
+    "HalfCheetah-v5": Task(
+        5000.0,
+        1_000_000,
+        dict(num_envs=1, unroll_length=512, minibatches=8, epochs=20, gamma=0.98, gae_lambda=0.92)
+        | dict(learning_rate=2.0633e-5, entropy=0.000401762, clip=0.1, max_grad_norm=0.8),
+        normalizes=True,
+        sb3=dict(vf_coef=0.58096)
+        | dict(
+            policy_kwargs=dict(log_std_init=-2, ortho_init=False, activation_fn="ReLU", net_arch=[256, 256])
+        ),
+        peers=("sb3",),
+    ),
 }
 _SB3_NAMES = {
     "unroll_length": "n_steps",
@@ -61,6 +82,8 @@ _SB3_NAMES = {
     "gamma": "gamma",
     "gae_lambda": "gae_lambda",
     "learning_rate": "learning_rate",
+    "clip": "clip_range",
+    "max_grad_norm": "max_grad_norm",
 }
 
 
@@ -83,7 +106,7 @@ def command(library, env, seed, folder):
         flags += [f"--max_steps={task.max_steps}", f"--settings={json.dumps(task.settings)}"]
         return [PEERS["torch"].python(), SCRIPTS / "torch_ppo.py", *flags]
     flags += [f"--steps={task.max_steps}", f"--num_envs={task.settings['num_envs']}"]
-    flags += [f"--settings={json.dumps(sb3_settings(task.settings))}"]
+    flags += [f"--settings={json.dumps({**sb3_settings(task.settings), **task.sb3})}"]
     flags += ["--normalize"] * task.normalizes + ["--anneal"] * task.settings.get("anneals", False)
     return [PEERS["sb3"].python(), ROOT / "benchmarks" / "sb3.py", *flags]
 
@@ -103,7 +126,7 @@ def train_all(path, tasks, peers, seeds):
     done = {(row["score_of"], row["seed"], row["library"]) for row in read_results(path)}
     for seed in range(seeds):
         for env in tasks:
-            for library in ["ALF", *peers]:
+            for library in ["ALF", *(x for x in peers if x in TASKS[env].peers)]:
                 if (env, seed, library) not in done:
                     row = {"score_of": env, "seed": seed, "library": library, **train(library, env, seed)}
                     add_row(path, row)
