@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Checks an environment: `alf-check-env --gin_file=FILE` or `alf-check-env --name=CartPole-v1`.
+"""Checks an environment: `alf-check-env --env=CartPole-v1` or `alf-check-env --gin_file=FILE`.
 
 Steps the environment that alf.environments.load would make, at random, in a process of its own. Prints its
 faults, the settings that suit it, and the cost of a step and a reset. --gin_param binds its settings. The
@@ -23,8 +23,7 @@ from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_ar
 from alf.config.registry import bind_arguments
 from alf.errors import ConfigError
 
-GIN_FILE, GIN_PARAM = share("gin_file", "gin_param")
-_NAME = flags.DEFINE_string("name", None, "Value of load.name, in place of the one in a gin file.")
+ENV, GIN_FILE, GIN_PARAM = share("env", "gin_file", "gin_param")
 _NUM_STEPS = flags.DEFINE_integer("num_steps", 1000, "Random steps, at least 1.")
 _SECONDS = flags.DEFINE_float("max_seconds", 60.0, "Seconds after which no more steps are taken.")
 _STEP_TIMEOUT = flags.DEFINE_float("step_timeout", 60.0, "Seconds that a step or a reset may take.")
@@ -37,12 +36,12 @@ _OF_BATCHES = ("seed", "num_workers", "render_mode", "max_random_steps", "num_sp
 
 def run():
     """Checks as the flags say; returns the exit status."""
-    if not GIN_FILE.value and _NAME.value is None:
-        raise ConfigError("name --gin_file, or the environment: --name=CartPole-v1")
+    if not GIN_FILE.value and ENV.value is None:
+        raise ConfigError("name --gin_file, or the environment: --env=CartPole-v1")
     start_work()
     from alf.tools.env_check import check_env
 
-    look_in_current_directory(_NAME.value)
+    look_in_current_directory(ENV.value)
     parse_config(GIN_FILE.value, GIN_PARAM.value)
     with wrong_calls_are_config_errors():
         name, settings = _read_settings()
@@ -60,18 +59,18 @@ def _read_settings():
     from alf.environments import load
 
     make_env = gin.get_bindings("Experiment").get("env", load)
-    if make_env is not load and _NAME.value is None:
+    if make_env is not load and ENV.value is None:
         raise ConfigError(
             "Experiment.env is not alf.environments.load: alf-check-env checks single environments, "
             "alf.testing.EnvironmentContract tests batched ones"
         )
-    given = {} if _NAME.value is None else {"name": _NAME.value}
+    given = {} if ENV.value is None else {"name": ENV.value}
     # What gin would add to a call of `load`, without the call.
     bound = bind_arguments(functools.partial(load, **given)).keywords
     if "name" not in bound:
         raise ConfigError(
             'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1" in the '
-            "gin file, or give --name=CartPole-v1"
+            "gin file, or give --env=CartPole-v1"
         )
     settings = {key: x for key, x in bound.items() if key not in ("name", *_OF_BATCHES)}
     return bound["name"], {"batch_size": _BATCH_SIZE, **settings}

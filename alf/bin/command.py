@@ -78,10 +78,13 @@ def start(main, takes_settings=False):
     define_help(main.__module__)
     try:
         app.run(main, flags_parser=functools.partial(_parse_flags, known_only=takes_settings))
+    # Threads of environments that are not daemons would keep the process alive for ever.
     except SystemExit as ended:
-        # Threads of environments that are not daemons would keep the process alive for ever.
-        # absl ends every command by SystemExit; a code that is a text counts as 1, as for Python itself.
+        # absl ends a command by SystemExit; a code that is a text counts as 1, as for Python itself.
         exit_after(_EXIT_SECONDS, ended.code if isinstance(ended.code, int) else int(bool(ended.code)))
+        raise
+    except BaseException:  # a mistake in code, of an environment for example
+        exit_after(_EXIT_SECONDS, 1)
         raise
 
 

@@ -14,9 +14,33 @@ from absl import app, flags
 from alf.version import __version__
 
 _WIDTH = 100
+
+
+class _Path(flags.ArgumentParser):
+    """A path, in which ~ is the home directory: shells do not replace it after `--NAME=`."""
+
+    def parse(self, argument):
+        return os.path.expanduser(argument)
+
+
 # From the name of a flag to the function that defines it, its default and its help.
 _SHARED = {
-    "root_dir": (flags.DEFINE_string, None, "Directory of the run."),
+    "root_dir": (functools.partial(flags.DEFINE, _Path()), None, "Directory of the run."),
+    "env": (
+        flags.DEFINE_string,
+        None,
+        "Environment: an id such as CartPole-v1 or ALE/Pong-v5, or module:Class of your own.",
+    ),
+    "algorithm": (
+        flags.DEFINE_string,
+        None,
+        "ppo (if only --env is given), impala, sac or dqn, with settings that learn.",
+    ),
+    "steps": (
+        functools.partial(flags.DEFINE_integer, lower_bound=1),
+        None,
+        "Environment steps after which training ends.",
+    ),
     "gin_param": (flags.DEFINE_multi_string, [], "A gin binding, NAME=VALUE; may be repeated."),
     "gin_file": (
         flags.DEFINE_multi_string,

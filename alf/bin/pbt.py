@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Population based training: `alf-pbt --gin_file=FILE --root_dir=DIR --population=N [--ray_address=ADDRESS]`.
+"""Population based training: `alf-pbt FILE.gin --root_dir=DIR --population=N [--ray_address=ADDRESS]`.
 
 Trains N members at a time, each in a process of its own, with settings from the ranges of
 `Population.settings`. At the end of each interval bad members copy good ones and change the settings a
@@ -15,33 +15,35 @@ import signal
 from absl import flags
 
 from alf.bin.command import Stopper, make_main, start, start_work
+from alf.bin.experiment_flags import NAMES, read_config, split_arguments
 from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.studies.run_population import check_flags, run_population
 
-GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
+ROOT_DIR, RAY_ADDRESS, *_ = share("root_dir", "ray_address", *NAMES)
 
 POPULATION = flags.DEFINE_integer("population", None, "Number of members, at least 2.")
 
 
-def run():
+def run(arguments):
     """Trains a population as the flags say; returns the exit status."""
+    arguments = split_arguments(arguments)
     check_flags(ROOT_DIR.value, POPULATION.value)
     stopper = Stopper()
     # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        config = GIN_FILE.value, GIN_PARAM.value
-        reason = run_population(ROOT_DIR.value, POPULATION.value, *config, RAY_ADDRESS.value, stopper.watch)
+        read_config(arguments)
+        reason = run_population(ROOT_DIR.value, POPULATION.value, RAY_ADDRESS.value, stopper.watch)
     show(reason)
     return 0 if stopper.signum is None else 128 + stopper.signum
 
 
-main = make_main(run)
+main = make_main(run, takes_arguments=True)
 
 
 def console_main():
-    start(main)
+    start(main, takes_settings=True)
 
 
 if __name__ == "__main__":

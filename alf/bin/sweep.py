@@ -1,11 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Many runs: `alf-sweep --gin_file=FILE --root_dir=DIR --seeds=0,1 --grid='Adam.learning_rate=[0.1, 0.01]'`.
+"""Many runs: `alf-sweep --env=CartPole-v1 --root_dir=DIR --seeds=0,1 --grid='NAME=[VALUE, ...]'`.
 
-Trains each combination of the grid, of the samples of `Sweep.settings` and of the seeds as a run of its own,
-as many at a time as have room: each has --run_cores of --max_cores. With --cluster they run in a Ray cluster.
-The same command goes on with a sweep, and may ask for more seeds, values or samples. In DIR, runs/ has the
-runs, sweep.md and sweep.csv the table of the objective by settings, runs.csv all runs, and curves.png the
-picture.
+It names what to train as alf-train does: FILE.gin, --env, --algorithm, --steps, --NAME=VALUE. Trains each
+combination of the grid, of the samples of `Sweep.settings` and of the seeds as a run of its own, as many at a
+time as have room: each has --run_cores of --max_cores. With --cluster they run in a Ray cluster. The same
+command goes on with a sweep, and may ask for more seeds, values or samples. In DIR, runs/ has the runs,
+sweep.md and sweep.csv the table of the objective by settings, runs.csv all runs, and curves.png the picture.
 
 The exit status is 0 if all runs have finished, 1 if one has failed or after another error, 2 if a setting is
 wrong, and 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the runs are saved first.
@@ -16,11 +16,12 @@ import signal
 from absl import flags
 
 from alf.bin.command import Stopper, make_main, start, start_work
+from alf.bin.experiment_flags import NAMES, read_config, split_arguments
 from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.studies.run_sweep import Limits, check_flags, replicate_first, run_sweep
 
-GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
+ROOT_DIR, RAY_ADDRESS, *_ = share("root_dir", "ray_address", *NAMES)
 
 SEEDS = flags.DEFINE_list("seeds", ["0"], "Values of Experiment.seed, a run with the same settings for each.")
 GRID = flags.DEFINE_multi_string(
@@ -41,8 +42,9 @@ REPLICATE = flags.DEFINE_bool(
 CLUSTER = flags.DEFINE_bool("cluster", False, "Runs are processes of a Ray cluster (--ray_address).")
 
 
-def run():
+def run(arguments):
     """Trains many times as the flags say; returns the exit status."""
+    arguments = split_arguments(arguments)
     limits = Limits(
         RUN_CORES.value,
         MAX_CORES.value,
@@ -57,9 +59,8 @@ def run():
     # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        tried = seeds, GRID.value
-        rest = limits, stopper.watch, REPLICATE.value
-        status = run_sweep(ROOT_DIR.value, GIN_FILE.value, GIN_PARAM.value, *tried, *rest)
+        read_config(arguments)
+        status = run_sweep(ROOT_DIR.value, seeds, GRID.value, limits, stopper.watch, REPLICATE.value)
         if REPLICATE.value and not status and stopper.signum is None:
             status = replicate_first(ROOT_DIR.value, lambda: stopper.signum is not None)
     if stopper.signum is None:
@@ -68,11 +69,11 @@ def run():
     return 128 + stopper.signum
 
 
-main = make_main(run)
+main = make_main(run, takes_arguments=True)
 
 
 def console_main():
-    start(main)
+    start(main, takes_settings=True)
 
 
 if __name__ == "__main__":

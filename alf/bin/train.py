@@ -15,31 +15,23 @@ The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 
 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended training.
 """
 
-import ast
-import difflib
 import os
 import signal
 
 from absl import flags
 
-from alf.bin.command import exit_after, look_in_current_directory, make_main, start, start_work
+from alf.bin.command import exit_after, make_main, start, start_work
+from alf.bin.experiment_flags import GIN_PARAM, NAMES, make_root_dir, read_config, split_arguments
 from alf.bin.flags import OptionalText, share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.config.gin_files import CONFIG_FILE
-from alf.config.hints import suggest_settings, translate
+from alf.config.hints import suggest_settings
 from alf.config.listing import format_settings, list_settings
-from alf.config.parsing import parse_config, wrong_calls_are_config_errors
+from alf.config.parsing import wrong_calls_are_config_errors
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 
-GIN_FILE, GIN_PARAM, ROOT_DIR, RAY_ADDRESS = share("gin_file", "gin_param", "root_dir", "ray_address")
-_ENV = flags.DEFINE_string(
-    "env", None, "Environment: an id such as CartPole-v1 or ALE/Pong-v5, or module:Class of your own."
-)
-_ALGORITHM = flags.DEFINE_string(
-    "algorithm", None, "ppo (if only --env is given), impala, sac or dqn, with settings that learn."
-)
-_STEPS = flags.DEFINE_integer("steps", None, "Environment steps after which training ends.", lower_bound=1)
+ROOT_DIR, RAY_ADDRESS, *_ = share("root_dir", "ray_address", *NAMES)
 _LIST_SETTINGS = flags.DEFINE_flag(
     OptionalText("list_settings", "Prints the settings for gin files, or those whose name has the text.")
 )
@@ -71,14 +63,14 @@ def build(root_dir):
         return Trainer(root_dir, make_driver())
 
 
-def print_settings(name, gin_files, settings):
+def print_settings(name, arguments):
     """Prints the settings whose names contain a text; returns the exit status.
 
     A wrong binding, in a gin file or on the command line, does not keep them back: the user may need them to
     mend it.
     """
     try:
-        read_config(gin_files, settings)
+        read_config(arguments)
         wrong = None
     except ConfigError as error:
         wrong = error
@@ -93,65 +85,16 @@ def print_settings(name, gin_files, settings):
     return 0
 
 
-def read_settings(arguments):
-    """Returns a dict from names to texts of values: of the arguments --NAME=VALUE."""
-    settings = {}
-    for argument in arguments:
-        name, equals, value = argument.lstrip("-").partition("=")
-        # A flag that is misspelt would else be taken for a setting, of which none has its name.
-        meant = difflib.get_close_matches(name, flags.FLAGS, n=1, cutoff=0.87)
-        if meant or not equals:
-            hint = f"settings are flags --NAME=VALUE{translate(name)}"
-            hint = f"did you mean --{meant[0]} ?" if meant else hint
-            raise ConfigError(f"Unknown command line flag '{name}'; {hint}")
-        settings[name] = value
-    return settings
-
-
-def read_config(gin_files, settings):
-    """Reads gin files, bindings and settings with short names into gin's configuration."""
-    look_in_current_directory(_ENV.value)
-    parse_config(gin_files, GIN_PARAM.value)
-    from alf.runs.presets import find_bindings
-
-    # Where only flags say what to train, there must be an algorithm.
-    algorithm = _ALGORITHM.value or (None if gin_files or GIN_PARAM.value else "ppo")
-    bindings = find_bindings(_ENV.value, algorithm, _STEPS.value, settings)
-    lines = [f"{name} = {_to_gin(str(value))}" for name, value in bindings.items()]
-    parse_config([], lines, "--NAME=VALUE")
-
-
-def _to_gin(text):
-    """Returns a value as gin files write it: a word that is not a value of gin is a text."""
-    if text[:1] in ("@", "%"):
-        return text
-    try:
-        ast.literal_eval(text)
-        return text
-    except (SyntaxError, ValueError):
-        return repr(text)
-
-
-def make_root_dir(gin_files):
-    """Returns a new directory in runs/ that is named by what is trained."""
-    from alf.runs.run_dir import choose_root_dir
-
-    stems = [os.path.basename(path).removeprefix("alf:").removesuffix(".gin") for path in gin_files[-1:]]
-    names = [*stems, *filter(None, (_ALGORITHM.value, _ENV.value))]
-    return choose_root_dir(*(names or ["run"]))
-
-
 def run(arguments):
     """Trains as the flags say; returns the exit status."""
-    settings = read_settings(x for x in arguments if x.startswith("-"))
-    gin_files = [*GIN_FILE.value, *(x for x in arguments if not x.startswith("-"))]
+    arguments = split_arguments(arguments)
     if _LIST_SETTINGS.value is not None:
         start_work()
-        return print_settings(_LIST_SETTINGS.value, gin_files, settings)
-    if not gin_files and _ENV.value is None:
-        gin_files = find_config(ROOT_DIR.value)
+        return print_settings(_LIST_SETTINGS.value, arguments)
+    if not arguments.says_what:
+        arguments = arguments._replace(gin_files=find_config(ROOT_DIR.value))
     start_work()
-    root_dir = ROOT_DIR.value or make_root_dir(gin_files)
+    root_dir = ROOT_DIR.value or make_root_dir(arguments)
     signals = []
     trainer = None
 
@@ -165,7 +108,7 @@ def run(arguments):
             exit_after(_BUILD_SECONDS, 128 + signum)
 
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
-        read_config(gin_files, settings)
+        read_config(arguments)
         # Before the parts are made, some of which would else start Ray on this machine.
         if RAY_ADDRESS.value is not None:
             connect(RAY_ADDRESS.value)

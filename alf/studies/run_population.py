@@ -19,13 +19,14 @@ from alf.studies.runner import finish_study
 from alf.studies.tunables import make_bindings
 
 
-def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on_start):
+def run_population(root_dir, num_members, ray_address, on_start):
     """Trains a population, or goes on with one in the folder; prints the best member.
+
+    Gin's configuration says what the members train.
 
     Args:
         root_dir: path of the folder.
         num_members: int.
-        gin_files, gin_params: lists of texts, arguments of `parse_config`.
         ray_address: address of a Ray cluster in which members train; None: `find_place` chooses.
         on_start: callable (`Runner`), called before the first member starts.
 
@@ -36,7 +37,7 @@ def run_population(root_dir, num_members, gin_files, gin_params, ray_address, on
         ConfigError: if a setting is wrong.
         EnvError: if all members are lost.
     """
-    population, config, helpers = read_config(gin_files, gin_params)
+    population, config, helpers = split_config()
     # Before the folder is made: a wrong setting must leave nothing behind.
     place = find_place(population, num_members, helpers, ray_address)
     settings, takes_turns = parse_settings(config), place.capacity < num_members
@@ -68,14 +69,13 @@ def check_flags(root_dir, num_members):
     import_extra("matplotlib", "plot")
 
 
-def read_config(gin_files, gin_params):
-    """Reads gin.
+def split_config():
+    """Takes the bindings of the population out of gin's configuration.
 
     Returns:
         the `Population`; the text of its members' configuration; and the resources of their collectors and
         evaluations (`find_helpers`) at the largest values of all settings.
     """
-    parse_config(gin_files, gin_params)
     for name, value in parse_settings(gin.config_str()).items():
         if name.endswith("Experiment.policies") and value != "None":
             raise ConfigError(
@@ -127,4 +127,4 @@ def find_place(population, num_members, helpers, ray_address=None):
     run_gpus = -int(-population.num_gpus // 1)  # Rounded up: a share of a GPU is a place on a whole one.
     # Without cores of their own: members share all cores, and `Population.num_cpus` only limits their number.
     # A GPU that several members share is in the list several times.
-    return Machine([], 0, capacity, [gpu for gpu in gpus for _ in range(per_gpu)], run_gpus)
+    return Machine([], 0, capacity, gpus * per_gpu, run_gpus)

@@ -44,12 +44,13 @@ class Limits(NamedTuple):
     ray_address: str | None = None
 
 
-def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start, replicates=False):
+def run_sweep(root_dir, seeds, grid, limits, on_start, replicates=False):
     """Trains all runs of a sweep, or the runs that a sweep in the folder still lacks.
+
+    Gin's configuration says what they train.
 
     Args:
         root_dir: path of the folder.
-        gin_files, gin_params: lists of texts, arguments of `parse_config`.
         seeds: list of ints, the result of `check_flags`.
         grid: list of texts, the value of the flag.
         limits: `Limits`.
@@ -62,7 +63,7 @@ def run_sweep(root_dir, gin_files, gin_params, seeds, grid, limits, on_start, re
     Raises:
         ConfigError: if a setting is wrong. Then nothing is written.
     """
-    sweep, grid, config, settings = read_config(gin_files, gin_params, grid)
+    sweep, grid, config, settings = split_config(grid)
     check_trials(config, grid, sweep.settings)
     is_deterministic = any(
         x.endswith("Experiment.deterministic") and settings[x] != "False" for x in settings
@@ -103,14 +104,13 @@ def check_flags(root_dir, seeds, limits):
     return numbers
 
 
-def read_config(gin_files, gin_params, grid):
-    """Reads gin and the grid.
+def split_config(grid):
+    """Reads the grid, and takes the bindings of the sweep out of gin's configuration.
 
     Returns:
         the `Sweep`; the grid of `parse_grid`; the configuration of the runs, a text; and all bindings, also
         of the sweep, a dict of texts by name.
     """
-    parse_config(gin_files, gin_params)
     grid = parse_grid(grid)  # After the gin files, which may import what its values name.
     # Before `take_bindings`: a sweep that goes on must also have the same settings of the search.
     settings = parse_settings(gin.config_str())
@@ -143,7 +143,8 @@ def check_trials(config, grid, ranges):
         tried = [("--grid", name, text) for name, texts in grid.items() for text in texts]
         for name, values in ranges.items():
             # Both ends of a range stand for all numbers between them.
-            tried += [("Sweep.settings", name, repr(x)) for x in values.limits or values.values]
+            some = getattr(values, "values", None) or values.limits
+            tried += [("Sweep.settings", name, repr(x)) for x in some]
         for source, name, text in tried:
             try:
                 parse_config([], [f"{name} = {text}"], source)
@@ -196,7 +197,8 @@ def replicate_first(root_dir, is_stopped):
         is_stopped: callable () -> whether to end the process.
 
     """
-    files = sorted(glob.glob(os.path.join(root_dir, "runs", "**", DIGESTS_FILE), recursive=True))
+    pattern = os.path.join(glob.escape(root_dir), "runs", "**", DIGESTS_FILE)
+    files = sorted(glob.glob(pattern, recursive=True))
     flag = f"--root_dir={os.path.join(root_dir, 'replica')}"
     command = [sys.executable, "-m", "alf.bin.replicate", os.path.dirname(files[0]), flag]
     with subprocess.Popen(command) as process:
