@@ -33,8 +33,8 @@ class UnrollTraining:
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass, each from a part of the batch, which is shuffled for every pass.
             It must divide the segments of a batch: unrolls * batch_size * unroll_length / recurrence.
-        mini_batch_size: environment steps of a minibatch, in place of `num_minibatches`. None: the number
-            says how large minibatches are.
+        mini_batch_size: environment steps of a minibatch; `num_minibatches` has no effect then. None: the
+            number says how large minibatches are.
         recurrence: steps of a segment, which must divide the unroll_length. None: unrolls stay whole, and a
             batch has unrolls * batch_size segments.
 
@@ -53,11 +53,6 @@ class UnrollTraining:
         recurrence: PositiveInt | None = None,
         mini_batch_size: PositiveInt | None = None,
     ) -> None:
-        if mini_batch_size is not None and num_minibatches != 1:
-            raise ConfigError(
-                f"UnrollTraining.mini_batch_size is {mini_batch_size}, and num_minibatches is "
-                f"{num_minibatches}: set one of them"
-            )
         self.replayer = replayer or OneTimeReplayer()
         self._num_epochs = num_epochs
         self._num_minibatches = num_minibatches
