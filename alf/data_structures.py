@@ -16,13 +16,13 @@ same conventions.
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from alf.core.annotations import Array
 from alf.core.nest_utils import split
 
 FIRST, MID, LAST = 0, 1, 2
+NO_VERSION = -1  # `Experience.policy_version` of steps from a file
 # The smallest and the largest value of fields of an `Experience`, wherever it comes from.
 LIMITS = {"step_type": (FIRST, LAST), "discount": (0, 1)}
 
@@ -39,12 +39,6 @@ class EnvStep(NamedTuple):
     discount: Any  # float32 [B]
     observation: Any  # nest of [B, ...]
 
-    def is_first(self) -> Array:
-        return np.equal(self.step_type, FIRST)
-
-    def is_last(self) -> Array:
-        return np.equal(self.step_type, LAST)
-
 
 class TimeStep(NamedTuple):
     """One step of B environments, the input of a policy."""
@@ -58,9 +52,6 @@ class TimeStep(NamedTuple):
 
     def is_first(self) -> Array:
         return tf.equal(self.step_type, FIRST)
-
-    def is_last(self) -> Array:
-        return tf.equal(self.step_type, LAST)
 
 
 class PolicyStep(NamedTuple):
@@ -85,7 +76,7 @@ class Frame(NamedTuple):
     time_step: Any  # `TimeStep` of [B, ...] with the env_id (), which follows from the environment's index
     state: Any  # `PolicyState` of [B, ...], the input of the policy at this step
     env_info: Any = ()  # float32 [K, B], the values of the environment's `info_keys`; () without keys
-    count: Any = ()  # int64 scalar, the number of answers that the environment has got before
+    count: Any = ()  # int64 scalar, the number of the next draw for the environment
 
 
 class ActionRequest(NamedTuple):

@@ -250,8 +250,9 @@ class TargetUpdater(tf.Module):
         self.copy()
         for _, moved in self._pairs:
             # TensorFlow has no public way to change this later. With trainable=False from the beginning, a
-            # Keras layer would list the variable at another position than its source.
-            moved._trainable = False
+            # Keras layer would list the variable at another position than its source. A layer that computes
+            # in bfloat16 has its variables in wrappers.
+            getattr(moved, "_variable", moved)._trainable = False
 
     def copy(self) -> None:
         """Copies all variables of the source to the target."""

@@ -48,8 +48,8 @@ class PPOAlgorithm(Algorithm):
     update. The importance is 1.
 
     With `target_update_period` the proximal policy is a target policy, an older copy of the policy, like in
-    IMPACT (arXiv 1912.00167). V-trace then corrects from the policy that acted to the target policy, and the
-    importance is min(target(a|x) / acted(a|x), clip_target_ratio).
+    IMPACT (arXiv 1912.00167). With `use_vtrace`, V-trace then corrects from the policy that acted to the
+    target policy. The importance is min(target(a|x) / acted(a|x), clip_target_ratio).
 
     Args:
         policy: `ActorCriticPolicy`.
@@ -127,7 +127,7 @@ class PPOAlgorithm(Algorithm):
     def preprocess(self, experience: Experience, state: Nest) -> Experience:
         """Computes the `PPOInfo` with the weights before the first update, and puts it into `info`."""
         # No gradient flows from here: the tape of an update begins after this (`Update.loss_and_gradients`).
-        before = self.policy.unroll(experience, state)
+        before = self.policy.unroll(experience, state, training=False)
         behavior = experience.info
         log_prob = functools.partial(self.policy.actions.log_prob, raw=behavior.raw)
         behavior_log_prob = log_prob(behavior.params)
@@ -138,7 +138,7 @@ class PPOAlgorithm(Algorithm):
         else:
             # The ratio compares with the target policy; the truncated importance corrects for the policy that
             # acted.
-            proximal = self._target_policy.unroll(experience, state).params
+            proximal = self._target_policy.unroll(experience, state, training=False).params
             log_rho = log_prob(proximal) - behavior_log_prob
             importance = tf.minimum(tf.exp(log_rho), self._clip_target_ratio)
         unroll = dict(

@@ -72,7 +72,7 @@ def parse_config(
     # anyway.
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
     # Bindings come last, because they override files.
-    bindings = gin_params if isinstance(gin_params, str) else "\n".join(gin_params)
+    bindings = "\n".join(gin_params)
     sources = [(f"--gin_file={path}", _parse_file, path) for path in found]
     with collect_used_macros() as used_macros:
         # Also those that an earlier call has read: this one may replace the bindings that used them.
@@ -130,7 +130,7 @@ def _parse_file(path):
 
 
 def parse_operative_config(text: str) -> None:
-    """Reads a configuration that another process made with `operative_config`."""
+    """Reads gin's configuration of another process."""
     registry.import_settings()
     # Not checked again: the other process has done that.
     _parse(gin.parse_config, text)

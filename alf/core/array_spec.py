@@ -66,11 +66,13 @@ class BoundedArraySpec(ArraySpec):
     def _fit(self, bound, low, high):
         bound = np.asarray(bound)
         np.broadcast_to(bound, self.shape)  # raises ValueError
-        if bound.dtype.kind == "f":
-            bound = np.where(np.isinf(bound), np.where(bound < 0, low, high), bound)
-        if ((bound < low) | (bound > high)).any():
+        is_inf = np.isinf(bound) if bound.dtype.kind == "f" else np.zeros(bound.shape, bool)
+        finite = np.where(is_inf, 0, bound)
+        if ((finite < low) | (finite > high)).any():
             raise ValueError(f"the bound {bound} is outside of {self.dtype}")
-        return bound.astype(self.dtype)
+        # In the type of the array: the limits of int64 are no floats.
+        limits = np.where(bound < 0, np.array(low, self.dtype), np.array(high, self.dtype))
+        return np.where(is_inf, limits, finite.astype(self.dtype))
 
 
 def to_array_spec(spec: Any) -> ArraySpec:

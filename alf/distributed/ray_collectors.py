@@ -181,7 +181,7 @@ class RayCollectors(Collectors):
                 except self._ray.exceptions.RayError as error:
                     loss = f"has died: {first_line(error)}"
             elif since < now - limit:
-                loss = f"has not answered for {limit:g} s"
+                loss = self._count_late(index, limit)
             else:
                 continue
             self._replace(index, loss)
@@ -264,14 +264,18 @@ class RayCollectors(Collectors):
             # The time counts from the last answer: a slow learner asks late for an answer that came in time.
             is_late = requests and max(requests[0].since, last_answer or 0.0) < now - timeout
             if is_late and not is_ready(self._ray, requests[0].node):
-                loss = f"has not answered for {timeout:g} s"
-                # `restart_period` may be too short to see these: each one takes `start_timeout`.
-                self._failed_starts[index] += last_answer is None
-                if self._failed_starts[index] == _MAX_FAILED_STARTS:
-                    times = f"it was started {_MAX_FAILED_STARTS} times in a row and never answered"
-                    raise EnvError(f"{self._name(index)} {loss}; {times}")
-                raise LostError([requests.popleft()], loss)
+                raise LostError([requests.popleft()], self._count_late(index, timeout))
         self._transfers.check()
+
+    def _count_late(self, index, timeout):
+        """Counts starts without an answer; returns what is wrong. Raises EnvError after some in a row."""
+        loss = f"has not answered for {timeout:g} s"
+        # `restart_period` may be too short to see these: each one takes `start_timeout`.
+        self._failed_starts[index] += self._last_answers[index] is None
+        if self._failed_starts[index] == _MAX_FAILED_STARTS:
+            times = f"it was started {_MAX_FAILED_STARTS} times in a row and never answered"
+            raise EnvError(f"{self._name(index)} {loss}; {times}")
+        return loss
 
     def _replace(self, index, reason):
         """Replaces a collector, and gives its successor as many requests as it had."""

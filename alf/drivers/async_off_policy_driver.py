@@ -76,8 +76,8 @@ class AsyncOffPolicyDriver(Driver):
         specs, num_envs, settings = self._specs, len(self._envs), self._settings
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
-        stall_timeout = (monitoring or Monitoring()).stall_timeout
-        settings.check(num_envs, self._num_sources, getattr(learner, "replayer", None), stall_timeout)
+        replayer, stall_timeout = getattr(learner, "replayer", None), self._monitoring.stall_timeout
+        settings.check(num_envs, self._num_sources, replayer, stall_timeout)
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
         num_loops, num_actors = settings.count_threads(num_envs)
@@ -85,6 +85,8 @@ class AsyncOffPolicyDriver(Driver):
         num_threads = num_loops + num_actors + settings.prefetch
         reserve_threads(num_threads + SPARE_THREADS + count_nested_threads(self._envs))
         self._num_unrolls = self._num_sources if settings.is_ordered else settings.learn_queue_cap
+        num_steps = self._num_unrolls * self._unroll_length
+        self._max_batches = settings.find_max_batches(self._num_sources, num_steps)
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         self._policy = policy = _make_policy(learner.policy, settings)
         self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
@@ -318,10 +320,11 @@ class AsyncOffPolicyDriver(Driver):
         # For unrolls that were ordered there is always room. Otherwise a thread answers once its unroll is in
         # the learn queue. If that is full, only this thread could make room, and it waits for the answer: so
         # it takes a batch, which the next `collect` gets. But not while all threads that it waits for step an
-        # environment: meanwhile batches would gather without end.
+        # environment, or have not begun: meanwhile batches would gather without end.
         unroller, collectors = self._threads.unroller, self._threads.num_loops  # whose thread comes last
         is_handing_over = any(
-            i == collectors or all(unroller.calls[env] is None for env in unroller.members(i))
+            i == collectors
+            or (not unroller.begins[i] and all(unroller.calls[env] is None for env in unroller.members(i)))
             for i in waiting
         )
         may_be_full = is_handing_over and not self._settings.is_ordered
@@ -347,10 +350,7 @@ class AsyncOffPolicyDriver(Driver):
             return super()._count_due_batches()
         # Nobody else takes unrolls, so those that are counted now are still there when they are taken.
         num_ready = len(self._set_aside) + self._tf_queues.learn_queue.size() // self._num_unrolls
-        max_length = self._settings.max_unroll_length
-        if max_length is None:
-            return num_ready
-        return min(num_ready, max_length * self._num_sources // (self._num_unrolls * self._unroll_length))
+        return num_ready if self._max_batches is None else min(num_ready, self._max_batches)
 
     def queue_sizes(self) -> dict[str, int]:
         return self._tf_queues.sizes()

@@ -2,13 +2,15 @@
 """Collector: environments and actors for a learner in another process. It exchanges NumPy arrays."""
 
 import dataclasses
+import functools
 
 import numpy as np
 import tensorflow as tf
 
 from alf.data_structures import Experience
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
-from alf.drivers.driver_settings import DriverSettings
+from alf.drivers.driver_settings import DriverSettings, Monitoring
+from alf.drivers.metrics import EpisodeStatistics
 from alf.drivers.weights import set_weights
 
 
@@ -22,7 +24,7 @@ class Collector:
         policy: `Policy` for these environments; the learner's weights replace the values of its variables.
         first_env_id: int, `Experience.env_id` of the first sub-environment. Collectors have different ones,
             so that no two sub-environments have the same id.
-        driver: callable (envs, learner, unroll_length=, settings=) -> `AsyncOffPolicyDriver`.
+        driver: callable (envs, learner, unroll_length=, settings=, monitoring=) -> `AsyncOffPolicyDriver`.
         unroll_length: T, transitions of an unroll.
         num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one
             unroll, and they stand still between two calls. If N is less, the environments go on between
@@ -52,7 +54,12 @@ class Collector:
             parameter_update_period=1,
         )
         learner = NoLearner(policy, any(getattr(env, "info_keys", ()) for env in envs))
-        self._driver = driver(envs, learner, unroll_length=unroll_length, settings=settings)
+        # The user's observers and metrics see the steps where the learner is. By position, because gin would
+        # make the bound ones even if keywords replace them.
+        monitoring = Monitoring((), (), functools.partial(EpisodeStatistics, first_value=False))
+        self._driver = driver(
+            envs, learner, unroll_length=unroll_length, settings=settings, monitoring=monitoring
+        )
         self._is_started = False
 
     def collect(self, weights=None):

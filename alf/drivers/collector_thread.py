@@ -105,8 +105,8 @@ class CollectorThread(DriverThread):
         hand_over: traced function (list of arrays from `Collector.collect`) -> float64 seconds [2] for which
             the log queue and the learn queue were full.
         clock: `StageClock` of this thread.
-        orders: `NestFIFOQueue` in lockstep: each True orders one answer of each collector, each False an
-            `answer` of this thread. Else None.
+        orders: `NestFIFOQueue` in lockstep and overlap: each True orders one answer of each collector, each
+            False an `answer` of this thread. Else None.
     """
 
     def __init__(self, coord, queues, collectors, hand_over, clock, orders=None):

@@ -46,8 +46,8 @@ class Driver(abc.ABC):
             which steps in the driver's graph, without Python. The driver closes them.
         learner: `Learner` or `LearnerGroup` that observes the experience; also an attribute.
         unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
-            fraction F: T is 1, and the calls of `collect` take F unrolls of each environment on average,
-            exactly. With 2.5 they take two and three in turn; with 0.5 every second call takes one.
+            fraction F: T is 1, and the calls of `collect` take F batches on average, exactly. With 2.5 they
+            take two and three in turn; with 0.5 every second call takes one.
         settings: `DriverSettings`; None takes the defaults.
         monitoring: `Monitoring`; None takes the defaults.
         overwrite_policy_output: whether the environments replace the actions of the policy, by actions of a
@@ -94,7 +94,7 @@ class Driver(abc.ABC):
                 "the learner's algorithm, such as IMPALA and PPO, learns only from the actions of its own "
                 "policy: Experiment.behavior must be None, and overwrite_policy_output False"
             )
-        monitoring = monitoring or Monitoring()
+        self._monitoring = monitoring = monitoring or Monitoring()
         self._collections = Credit(rate)
         self._envs = to_batched_envs(envs)
         self._collectors = collectors
@@ -148,7 +148,7 @@ class Driver(abc.ABC):
         """Resets the environments and starts to step them. A driver starts once.
 
         Raises:
-            RuntimeError: if called twice, after `stop`, or if `interrupt` was called.
+            RuntimeError: if called twice, or after `stop`.
         """
 
     def collect(self) -> int:
@@ -213,9 +213,10 @@ class Driver(abc.ABC):
         Raises:
             AttributeError: if an environment has no such attribute; also the errors of `call_envs`.
         """
-        if self._collectors is not None and not self._threads.has_started:
-            self._collectors.attributes[name] = value
+        is_early = not self._threads.has_started
         self._ask("set_attr", "set_attr", name, value)
+        if self._collectors is not None and is_early:
+            self._collectors.attributes[name] = value
 
     def _ask(self, of_env, of_collector, *args):
         """Calls methods of each environment and of each collector; returns the list of the results."""
@@ -302,7 +303,7 @@ class Driver(abc.ABC):
         """Drops what was collected since the last batch."""
 
     def _go_on(self):  # noqa: B027
-        """Lets the environments go on after `reseed`."""
+        """Lets environments go on after `reseed`."""
 
     @property
     def num_restarts(self) -> int:
@@ -381,10 +382,7 @@ class Driver(abc.ABC):
         return unroll if self.learner.uses_env_info else unroll._replace(env_info=())
 
     def _log(self, record):
-        """Calls metrics and observers with a `LogRecord` of arrays.
-
-        `record` is a dict of arrays by field.
-        """
+        """Calls metrics and observers with a `LogRecord`; `record` is a dict of arrays by field."""
         record = LogRecord(**record)
         for observer in self._observers:
             observer(record)

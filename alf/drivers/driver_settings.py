@@ -95,6 +95,25 @@ class DriverSettings:
         """Returns the numbers of threads that step so many environments, and of actors."""
         return min(num_envs, self.num_env_threads or num_envs), self.num_actor_queues if num_envs else 0
 
+    def find_max_batches(self, num_sources: int, num_steps: int) -> int | None:
+        """Returns how many batches `collect` may take in the mode "poll"; None for all that wait.
+
+        Args:
+            num_sources: batched environments of all processes.
+            num_steps: steps of a batch, of batched environments.
+
+        Raises:
+            ConfigError: if it could take none.
+        """
+        if self.max_unroll_length is None:
+            return None
+        if self.max_unroll_length * num_sources < num_steps:
+            raise ConfigError(
+                f"DriverSettings.max_unroll_length is {self.max_unroll_length}: the steps of {num_sources} "
+                f"groups would be less than a batch, learn_queue_cap * unroll_length = {num_steps}"
+            )
+        return self.max_unroll_length * num_sources // num_steps
+
     def check(self, num_envs: int, num_sources: int, replayer: Any, stall_timeout: float | None) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
 

@@ -19,8 +19,8 @@ class EnvThread(DriverThread):
             the queues. It returns the first `Frame` of the next unroll, and float64 seconds [2] for which the
             log queue and the learn queue were full.
         clock: `StageClock` of this thread.
-        orders: `NestFIFOQueue` in lockstep: each True orders one unroll of each, each False an `answer`. Else
-            None.
+        orders: `NestFIFOQueue` in lockstep and overlap: each True orders one unroll of each, each False an
+            `answer`. Else None.
         start_delay: seconds before the environments are reset for the first time.
     """
 
@@ -45,8 +45,8 @@ class EnvThread(DriverThread):
     def work(self):
         self.answer()
         if self._unroller.begins[self._env_index]:
-            # A wait that ends early when the driver stops.
-            # The reset is a piece of work by itself: `run` looks for a stop again before the first unroll.
+            # The wait ends early when the driver stops. The reset is a piece of work by itself: `run` looks
+            # for a stop again before the first unroll.
             if not self._coord.wait_for_stop(self._start_delay):
                 self._start_delay = 0.0
                 self._clock.lap(REST)

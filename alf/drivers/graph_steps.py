@@ -68,7 +68,9 @@ class GraphSteps:
         return call
 
     def call(self, inputs, in_graph, in_python):
-        """Calls what is traced; returns a `TimeStep`, without prev_action and env_id, its info.
+        """Adds the call to the graph that is traced now.
+
+        Returns a `TimeStep` without prev_action and env_id, and its info, () in the graph.
 
         Args:
             inputs: list of tensors that the call needs.

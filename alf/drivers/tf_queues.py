@@ -35,15 +35,14 @@ class TFQueues:
         action_return_queues: `NestFIFOQueues` of `ActionReply`s, one for each loop.
         learn_queue: `NestFIFOQueue` of unrolls, each an `Experience`.
         log_queue: `NestFIFOQueue` of `LogRecord`s, dicts of tensors by field.
-        unroll_orders: `NestFIFOQueues` of bools, one for each loop. In lockstep it makes one unroll of each
-            of its environments for each order of the learner.
+        unroll_orders: `NestFIFOQueues` of bools, one for each loop. In lockstep and overlap it makes one
+            unroll of each of its environments for each True of the learner, and answers calls after a False.
         collector_orders: `NestFIFOQueue` of bools: an item orders one answer of each collector in other
             processes.
         batch_ready, batch_taken: `NestFIFOQueue`s of bools between `PrefetchThread` and the learner: an item
             says that the next batch is there, or that the learner has it.
         weights: `Semaphore` with a permit for each actor, or for each environment thread if there are no
-            actors.
-            Who reads the weights holds one permit. A holder of all permits may write the weights.
+            actors. Who reads the weights holds one permit. A holder of all permits may write the weights.
     """
 
     def __init__(

@@ -140,11 +140,12 @@ class DriverThreads:
             stepping: list with the thread of each loop of `EnvUnroller`.
         """
         timeout = self._monitoring.stall_timeout
-        if timeout is not None and self.unroller is not None:
+        if timeout is not None:
             on_error = self.interrupt if self._monitoring.on_stall == "error" else None
             # The watch only reads what other threads write. A stale value delays a warning by one look.
             waiting_since = lambda: self._waiting_since  # noqa: E731
-            watched = self.coord, self._envs, self.unroller.calls, waiting_since, self._get_queue_sizes
+            calls = [] if self.unroller is None else self.unroller.calls
+            watched = self.coord, self._envs, calls, waiting_since, self._get_queue_sizes
             self._watches = [StallWatch(*watched, timeout, on_error)]
         self._threads, self._stepping = threads, stepping
         for thread in [*threads, *self._watches]:
@@ -291,7 +292,7 @@ class EnvCloser(threading.Thread):
     def complain(self, stage):
         """Describes why the environment is not closed; None if it is closed.
 
-        `stage`, "reset" or "step", is the call that has not returned.
+        `stage`, "reset", "step" or "call", is the call that has not returned.
         """
         if self.error is not None:
             return f"{self.name} raised {self.error!r} in close()"

@@ -61,7 +61,9 @@ def sample_actions(spec, batch_size, rng):
         if np.issubdtype(spec.dtype, np.integer):
             # In int64, because the upper end is excluded, and an int32 cannot hold its maximum plus 1.
             return rng.randint(spec.minimum, spec.maximum.astype(np.int64) + 1, shape).astype(spec.dtype)
-        low, high = np.maximum(spec.minimum, -10), np.minimum(spec.maximum, 10)
+        # Where the bounds are on one side of -10 or 10, this limit does not apply.
+        low = np.where(spec.maximum > -10, np.maximum(spec.minimum, -10), spec.minimum)
+        high = np.where(spec.minimum < 10, np.minimum(spec.maximum, 10), spec.maximum)
         return rng.uniform(low, high, shape).astype(spec.dtype)
 
     return tf.nest.map_structure(sample, spec)

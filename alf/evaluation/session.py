@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from typing import Any, NamedTuple
@@ -185,15 +186,23 @@ class EvaluationProcess:
     """
 
     def __init__(self, root_dir, settings):
+        # When this end is closed, also because the run was killed, the kernel ends the process.
+        reader, self._lifeline = os.pipe()
+        # The settings are arguments, because the standard input has the paths. The standard error stream is
+        # inherited: warnings and tracebacks of the process appear among the lines of the run.
+        arguments = root_dir, json.dumps(settings), str(reader)
         self._process = subprocess.Popen(
-            # The settings are arguments, because the standard input has the paths. The standard error stream
-            # is inherited: warnings and tracebacks of the process appear among the lines of the run.
-            [sys.executable, "-m", "alf.evaluation.session_process", root_dir, json.dumps(settings)],
+            [sys.executable, "-m", "alf.evaluation.session_process", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            pass_fds=[reader],
+            # A terminal's Ctrl-C only reaches the run. And the process has a group, to end with what its
+            # environments have started.
+            start_new_session=True,
             # One thread, because training needs the cores.
             env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1"},
         )
+        os.close(reader)
 
     def begin(self, path):
         """Begins to evaluate the checkpoint at `path`."""
@@ -222,7 +231,8 @@ class EvaluationProcess:
         """Kills the process, also during an evaluation. Any thread may call this."""
         # Not SIGTERM, which a process that hangs may not obey, and then the thread in `end` would wait for
         # its answer. Nothing is lost: the process has only read, and worker processes end when it does.
-        self._process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self):
         """Kills the process."""
@@ -231,6 +241,7 @@ class EvaluationProcess:
         with contextlib.suppress(BrokenPipeError):  # a path that a dead process has not read is flushed
             self._process.stdin.close()
         self._process.stdout.close()
+        os.close(self._lifeline)
 
 
 def divide(settings, num_workers):

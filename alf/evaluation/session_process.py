@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The program of an `EvaluationProcess`: `python -m alf.evaluation.session_process ROOT_DIR SETTINGS`.
+"""The program of an `EvaluationProcess`: `python -m alf.evaluation.session_process ROOT_DIR SETTINGS FD`.
 
-SETTINGS is JSON of the arguments of a `Session`. The standard input has one path of a checkpoint in each
-line. The standard output answers each with a pickle: a `Result`, or the text of an error. While the
+SETTINGS is JSON of the arguments of a `Session`, FD the descriptor of a pipe whose other end the run keeps
+open: when it is closed, the kernel kills this process. The standard input has one path of a checkpoint in
+each line. The standard output answers each with a pickle: a `Result`, or the text of an error. While the
 environments step, a pickle of None comes before it each second. The process ends when its standard input
 does.
 """
@@ -15,11 +16,12 @@ import time
 
 from alf.evaluation.session import Session
 from alf.runs.saved_run import SavedRun
+from alf.workers.process import die_with_owner
 
 
 def main():
     """Answers requests until the standard input ends."""
-    os.setpgrp()  # so that a terminal's Ctrl-C only reaches the run, which then ends this process
+    die_with_owner(int(sys.argv[3]))
     # First the copy: it keeps the pipe to the run after the next line has redirected descriptor 1.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that output of environments is not taken for an answer

@@ -10,6 +10,7 @@ from alf.core.annotations import Array, NestedSpec
 from alf.core.nest_utils import find_mismatch, zeros_from_spec
 from alf.data_structures import OBSERVATION, OWNER, PolicyState, PolicyStep, TimeStep
 from alf.networks.copying import CopyableModule
+from alf.ops import draws
 from alf.policies.policy import Policy
 from alf.schedules import Progress
 
@@ -147,7 +148,9 @@ class PolicyGroup(CopyableModule):
             # a FIRST step, where `Policy` sets the state to zeros.
             own = self.view(name, time_step), state[self._slots[name]]
             own = tf.nest.map_structure(lambda x, index=index: tf.gather(x, index), own)
-            answers.append(self._widen(name, getattr(policy, method)(*own), spec, tf.size(index)))
+            with draws.owned_by_first():  # the rows of a policy have no equal parts for several owners
+                answer = getattr(policy, method)(*own)
+            answers.append(self._widen(name, answer, spec, tf.size(index)))
             indices.append(tf.cast(index, tf.int32))
         num_rows = owner.shape[0]
 

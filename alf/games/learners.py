@@ -137,6 +137,7 @@ class LearnerGroup(tf.Module):
             # the settings say.
             self.learners[name].observe(batch)
             if summary := self._call(name, self.learners[name].train):
+                summaries.pop(name, None)  # the last one that trained comes last
                 summaries[name] = summary
         return self._show(summaries)
 

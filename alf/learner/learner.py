@@ -238,7 +238,7 @@ class Learner(tf.Module):
         updates = int(self.progress.updates)
         # The updates before the copy, because it overwrites the counters, too.
         with self.peers.watch():
-            self.peers.copy_from_first(self.variables)
+            self.peers.copy_from_first([*self.counters, *self.list_learned()])
         if updates and not int(self.progress.updates):
             raise ConfigError(
                 f"this learner process continues after {updates} updates, but the first one begins a run: "

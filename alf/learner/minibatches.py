@@ -88,7 +88,7 @@ def select_part(i, order, size):
         i: int32 scalar, from 0.
         order: int32 [N], the numbers of the elements. For the first part in any order, then the order that
             the last call returned.
-        size: int, elements of a part, at most N.
+        size: int, elements of a part.
 
     Returns:
         int32 [size], the numbers of the elements; bool [size], False where the last part of a pass, which is

@@ -35,10 +35,10 @@ class ReplayTraining:
             `whole_replay_buffer_training`, the passes over the buffer.
         whole_replay_buffer_training: whether the updates take all sequences of the buffer in turn, shuffled
             for each pass; the last update of a pass may have fewer. False: the replayer draws the sequences.
-        clear_replay_buffer: whether the buffer is emptied after each call of `train`.
+        clear_replay_buffer: whether the buffer is emptied after each call of `train` that makes an update.
 
     Attributes:
-        needs_fresh_experience: `clear_replay_buffer`; the buffer is empty then after each call of `train`.
+        needs_fresh_experience: `clear_replay_buffer`.
     """
 
     def __init__(
@@ -75,8 +75,7 @@ class ReplayTraining:
         self._start: Any = None
         self._is_filled = False  # also False again after a restart, whose buffer may be empty
         self._source: Any = None  # the replayer that `train_from_replay` trains on, once it has chosen one
-        # Steps observed while `train` waited until the buffer was filled; None if it did not wait.
-        self._filling_steps: Any = None
+        self._has_waited = False  # whether `train` has waited until the buffer was filled
 
     def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """Raises ConfigError if the buffer can never hold the initial steps; accepts every batch."""
@@ -110,24 +109,25 @@ class ReplayTraining:
             # Steps that fill a buffer earn no updates. After a restart without the old buffer, the new one is
             # filled first, and these steps do not count for the replay ratio either.
             has_sequence = self.replayer.num_sequences(self._length) > 0
-            if self.replayer.num_steps() < self._num_enough_steps or not has_sequence:
-                self._filling_steps = (self._filling_steps or 0) + num_steps
+            is_short = bool(self.replayer.num_steps() < self._num_enough_steps) or not has_sequence
+            self._has_waited |= is_short
+            if self._start is not None and self._has_waited:
+                self._start[0] += num_steps
+            if is_short:
                 return {}, ()
+            # The steps up to here are the initial ones, or they refill the buffer.
+            num_steps = 0 if self._start is None or self._has_waited else num_steps
+            self._start = self._start or [int(count) for count in update.progress]
             self._is_filled = True
-            # Steps up to here are the initial ones, or refill the buffer. The ratio counts from here, or
-            # leaves them out.
-            if self._start is None:
-                self._start = [int(count) for count in update.progress]
-                num_steps = 0
-            elif self._filling_steps is not None:
-                self._start[0] += self._filling_steps + num_steps
-                num_steps = 0
         num_updates = self._num_updates
         if self._credit is not None:
             self._credit.earn(num_steps)
+        # After `clear` several unrolls that are shorter than `mini_batch_length` must come together.
+        if self.needs_fresh_experience and self.replayer.num_sequences(self._length) == 0:
+            return {}, ()
+        if self._credit is not None:
             num_updates = self._credit.take()
         summary = self._train(update, self.replayer, num_updates)
-        # Without an update nothing was learned from: shorter unrolls than `mini_batch_length` come together.
         if not summary:
             return summary, ()
         if self.needs_fresh_experience:

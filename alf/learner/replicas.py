@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from alf.config.settings import Role, configurable
 from alf.core.tf_runtime import check_device
-from alf.data_structures import LossInfo
+from alf.data_structures import LossInfo, split_unroll
 from alf.errors import ConfigError
 
 
@@ -88,7 +88,7 @@ class Replicas:
                 f"update, {batch_size}"
             )
         # The list of all parts goes to every replica, which picks its own in `_compute_replica`.
-        parts = _split(batch, num_replicas)
+        parts = split_unroll(batch, num_replicas)
         train_info, priority, averages = self._strategy.run(self._compute_replica, [parts])
         # Each replica has the priorities of its part; averages are equal in all replicas, so the first is
         # taken.
@@ -121,17 +121,3 @@ def _average(nest):
     # One call for all tensors: in each call all replicas wait for each other.
     averages = iter(context.all_reduce(tf.distribute.ReduceOp.MEAN, tensors))
     return tf.nest.pack_sequence_as(nest, [None if x is None else next(averages) for x in leaves])
-
-
-def _split(batch, num_parts):
-    """Splits an `Experience` of [T+1, B, ...] into a list of R parts of [T+1, B/R, ...]."""
-    # Parts are neighbouring columns, in order, so that `compute` can join the priorities of all parts by a
-    # concatenation.
-    size = batch.step_type.shape[1] // num_parts
-
-    def select(i):
-        part = slice(i * size, (i + 1) * size)
-        rows = tf.nest.map_structure(lambda x: x[:, part], batch._replace(state=()))
-        return rows._replace(state=tf.nest.map_structure(lambda x: x[part], batch.state))
-
-    return [select(i) for i in range(num_parts)]

@@ -7,7 +7,7 @@ import functools
 import tensorflow as tf
 
 from alf.core.nest_utils import list_leaves
-from alf.data_structures import FIRST, LossInfo
+from alf.data_structures import FIRST, NO_VERSION, LossInfo
 from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
@@ -95,8 +95,12 @@ class Update:
             batch = self.policy.data_transformer.reward_weighting.transform(batch)
         # Row t with the step to row t + 1 is a transition, unless row t + 1 begins an episode.
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
-        # Actors read the version before the weights, so this is never less than the true lag.
-        lag = self.progress.updates - batch.policy_version[:-1]
+        # Actors read the version before the weights, so this is never less than the true lag. Steps of a file
+        # have none.
+        version = batch.policy_version[:-1]
+        lag = tf.where(
+            tf.equal(version, NO_VERSION), tf.constant(0, tf.int64), self.progress.updates - version
+        )
         # A batch may have no transition, only rows from LAST to FIRST, and then shows the lag of these: of no
         # row the figures would be NaN and inf, and a mean over updates would keep that.
         shown = tf.cast(tf.boolean_mask(lag, is_trained | ~tf.reduce_any(is_trained)), tf.float32)

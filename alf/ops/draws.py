@@ -55,6 +55,18 @@ def owned_by(owners):
         _context.current = before
 
 
+@contextlib.contextmanager
+def owned_by_first():
+    """Makes the draws in this context belong to the first one of the present owners, whatever their size."""
+    before = _context.current
+    if before is not None:
+        _context.current = before[0][:1], before[1]
+    try:
+        yield
+    finally:
+        _context.current = before
+
+
 def normal(shape):
     """Draws standard normal numbers, float32. `shape`: ints."""
     if _context.current is None:
@@ -113,7 +125,7 @@ def _split_shape(shape):
 def _draw(draw, parts):
     """Calls `draw` with each owner's part and seed; concatenates the results."""
     owners, rng = _context.current
-    # Far from the numbers of other draws, so that no other draw has a seed (number + owner, count).
+    # 62 random bits, so that two draws hardly ever have the same seed (number + owner, count).
     number = int(rng.integers(1, 2**62))
     drawn = [
         draw(part, tf.stack([number + tf.cast(owner, tf.int64), tf.cast(count, tf.int64)]))

@@ -111,12 +111,13 @@ class ActorCriticPolicy(Policy):
         observation, _ = split_mask(time_step.observation, self._action_mask_key)
         return self._network.value(observation, state.train)
 
-    def unroll(self, experience: Experience, state: Nest) -> ActorCriticInfo:
+    def unroll(self, experience: Experience, state: Nest, training: bool = True) -> ActorCriticInfo:
         """Computes the outputs of the network for an unroll.
 
         Args:
             experience: `Experience` of [T+1, B, ...], transformed.
             state: nest of [B, ...] like `state_spec`, the recurrent state at row 0.
+            training: whether layers do as they do in an update: dropout, statistics of batches.
 
         Returns:
             `ActorCriticInfo`.
@@ -124,7 +125,7 @@ class ActorCriticPolicy(Policy):
         observation, mask = split_mask(experience.observation, self._action_mask_key)
         # All T + 1 rows: the value of row T bootstraps.
         is_first = tf.equal(experience.step_type, FIRST)
-        outputs, value, _ = self._network(observation, state, is_first)
+        outputs, value, _ = self._network(observation, state, is_first, training)
         return ActorCriticInfo(self.actions.params(outputs, mask), value)
 
     def final_state(self, experience: Experience, state: Nest) -> Nest:

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from alf.core.files import find_path
 from alf.core.nest_utils import add_leading_dims
+from alf.data_structures import NO_VERSION
 from alf.errors import ConfigError
 from alf.replay.buffer_archive import (
     describe_specs,
@@ -107,8 +108,8 @@ def load_replayer(paths: Sequence[str], context: int = 0, length: int | None = N
 
     The files must have the same specs, which become its `row_spec`; their numbers of environments may differ.
     Its environments are the environments of the first file, then of the second, and so on. Its memory is
-    allocated once. Every `policy_version` becomes 0, because the versions in the files count the updates of
-    other runs.
+    allocated once. Every `policy_version` becomes NO_VERSION, because the versions in the files count the
+    updates of other runs.
 
     Args:
         paths: str, or list of str.
@@ -132,7 +133,6 @@ def load_replayer(paths: Sequence[str], context: int = 0, length: int | None = N
         # One file after another into the same memory: only a part of one array is held besides it
         # (`CHUNK_BYTES`).
         column += load_part(path, replayer, column)
-    # The updates of other runs, compared with the updates of this one, would show a policy lag below zero,
-    # and `max_policy_lag` would drop steps by chance.
-    replayer.rows.policy_version.assign(tf.zeros_like(replayer.rows.policy_version))
+    # The versions count the updates of other runs, so they say nothing about the policy lag in this one.
+    replayer.rows.policy_version.assign(tf.fill(replayer.rows.policy_version.shape, NO_VERSION))
     return replayer

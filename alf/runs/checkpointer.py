@@ -45,7 +45,6 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._replayers = _find_replayers(driver.learner, path) if saves_replay_buffer else {}
         self._compresses = saves_replay_buffer == "compressed"
         # One thread: two writers of the same file would replace each other's work in any order.
-        # Python waits for it at its exit, so a process that ends normally never cuts a write off.
         self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
         self._replay_saved = None  # the future of the last write in the background
         self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
@@ -230,9 +229,11 @@ class Checkpointer(tf.train.experimental.PythonState):
         """Removes old checkpoints, when a new one is complete."""
         # Files that are neither complete nor cut off are not this run's: somebody copied them.
         numbers = files.list_numbers(self._path)
-        kept = numbers[-self._max_to_keep :]
+        # Newer ones are damaged, or the run would have continued from them.
+        kept = [n for n in numbers if n <= self.iterations][-self._max_to_keep :]
         known = {*numbers, *files.list_numbers(self._path, files.DIVERGED)}
-        for number in [*(n for n in known if n < kept[0]), *files.list_cut_off(self._path)]:
+        old = {n for n in known if n < kept[0]} | {n for n in numbers if n > self.iterations}
+        for number in [*old, *files.list_cut_off(self._path)]:
             files.remove(self._prefix(number))
         # ALF does not read this file; `tf.train.latest_checkpoint` does.
         paths = [self._prefix(number) for number in kept]

@@ -139,14 +139,11 @@ class Experiment:
             raise ConfigError(
                 "Experiment.num_envs is 0: there is nothing in which Experiment.behavior could act"
             )
-        for_one = {"offline_buffer": offline_buffer, "behavior": behavior}
-        acting = {"data_transformers": data_transformers, "policy": policy}
-        learning = {"algorithm": algorithm, "exp_replayer": exp_replayer}
         check_settings(
             policies,
-            for_one={**for_one, "strategy": strategy},
-            acting=acting,
-            learning={**learning, "learner": learner},
+            for_one={"offline_buffer": offline_buffer, "behavior": behavior, "strategy": strategy},
+            acting={"data_transformers": data_transformers, "policy": policy},
+            learning={"algorithm": algorithm, "exp_replayer": exp_replayer, "learner": learner},
         )
         self.make_env = env
         self._num_groups = num_groups
@@ -165,6 +162,8 @@ class Experiment:
         self._policies = policies
         if deterministic and seed is None:
             raise ConfigError("Experiment.deterministic is True: set Experiment.seed")
+        if deterministic and not num_groups and not num_collectors:
+            raise ConfigError("Experiment.deterministic is True: Experiment.num_envs must not be 0")
         self._seed = seed
         self._deterministic = deterministic
         self._intra_op_threads = intra_op_threads

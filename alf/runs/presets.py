@@ -72,7 +72,7 @@ def find_bindings(
         a dict from names of bindings to values.
 
     Raises:
-        ConfigError: if a name, or the algorithm, is unknown.
+        ConfigError: if a name is unknown.
     """
     given = {_LOAD: env, "Experiment.algorithm": algorithm, "StopCriteria.num_env_steps": steps}
     bindings = {name: value for name, value in given.items() if value is not None}

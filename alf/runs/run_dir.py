@@ -16,7 +16,7 @@ from absl import logging
 import alf
 from alf.config.comparison import check_same, parse_settings
 from alf.config.gin_files import CONFIG_FILE
-from alf.config.imports import RUN_FILE, list_own_paths
+from alf.config.imports import RUN_FILE, is_installed, list_own_paths
 from alf.config.parsing import operative_config
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
@@ -102,6 +102,11 @@ class RunDir:
         # Everything is built by now, so gin has recorded the settings in force with their defaults.
         ours = parse_settings(gin.operative_config_str())
         check_same(f"root_dir {self.path!r} holds a run", ours, theirs, lambda role: not role.may_change)
+
+    @property
+    def has_config(self):
+        """Whether the operative configuration is here; `alf-pbt` removes that of a member which it builds."""
+        return os.path.isfile(os.path.join(self.path, CONFIG_FILE))
 
     def write_config(self, policy, save_git_state=True):
         """Writes the operative configuration, a `RunDescription` and the revision of ALF's code.
@@ -212,6 +217,8 @@ def _list_own_folders():
 
 def git_revision():
     """Returns the commit of ALF's code, with "-dirty" if it was changed; "unknown" outside a repository."""
+    if is_installed(os.path.dirname(alf.__file__)):
+        return "unknown"  # a repository around it is the user's
     # The length of the changes does not matter here, only whether there are some.
     state = read_git_state([os.path.dirname(__file__)], max_bytes=1)
     return "unknown" if state is None else state.commit + ("-dirty" if state.diff else "")

@@ -53,11 +53,11 @@ class SavedRun:
         path = os.path.join(self.root_dir, CONFIG_FILE)
         parse_config([path], gin_params)
         with open(path, encoding="utf-8") as file:
-            modules = re.findall(r"^(?:import|from) ([\w.]+)", file.read(), re.MULTILINE)
+            found = re.findall(r"^(?:import|from) ([\w.]+)(?: import (\w+))?", file.read(), re.MULTILINE)
         # Python does not import a name twice: if another file of this name was imported before, gin has read
         # the run's bindings with that one, without an error.
-        for name in modules:
-            self._check_module(name)
+        for names in found:
+            self._check_module(".".join(filter(None, names)))
 
     def _check_module(self, name):
         """Raises ConfigError if this process has imported another file as this module than the run has."""

@@ -78,6 +78,10 @@ def _restore(algorithm, name, part, path):
     # cannot pick a part.
     keys = next(filter(None, (list_saved(reader, way) for way in ways)), None)
     if keys is None:
+        if list_saved(reader, ["learner", "policy"]):
+            raise ConfigError(
+                f"{path} has only a policy, and not all variables: name a part of it, PART@PATH"
+            )
         raise ConfigError(f"{path} is of a run with several policies, of which none has the name {name!r}")
     variables = list_variables(algorithm.policy if part else algorithm)
     if part:

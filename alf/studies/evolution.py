@@ -169,6 +169,10 @@ class Evolution:
             path: path of its checkpoint, or None.
         """
         order, parent = self.orders[member], self._copied_by(self.orders[member]) or {}
+        last = self.last_row(member)
+        # A new process of the same order has not evaluated yet.
+        if math.isnan(objective) and last is not None and last["order"] == order["number"]:
+            objective = self.objectives[member]
         # Before the row and the decision, which both use it: weights that are lost have no objective.
         self.objectives[member] = math.nan if diverged else objective
         row = dict(member=member, env_steps=env_steps, objective=_without_nan(self.objectives[member]))

@@ -178,11 +178,13 @@ class ClusterProcess:
         # There is always one call of `wait` on its way: a look at it costs nothing.
         self._answer = actor.wait.remote()
         self._status = None
+        self._has_begun = False  # whether the actor has answered
 
     def poll(self):
         if self._status is None and is_ready(self._ray, self._answer):
             try:
                 self._status = self._ray.get(self._answer)
+                self._has_begun = True
                 self._answer = self._actor.wait.remote()
             except self._ray.exceptions.RayError:  # Its node may be gone.
                 self._status = LOST
@@ -190,10 +192,17 @@ class ClusterProcess:
 
     def interrupt(self):
         # Not awaited, here and below: an actor whose node is gone never answers, which `poll` finds out.
-        self._actor.interrupt.remote()
+        self._end(self._actor.interrupt)
 
     def kill(self):
-        self._actor.kill.remote()
+        self._end(self._actor.kill)
+
+    def _end(self, method):
+        """Calls a method of the actor; ends an actor that has no room yet, which would never answer."""
+        if self._has_begun:
+            method.remote()
+        else:
+            self._ray.kill(self._actor)
 
     def close(self):
         """Ends the actor."""

@@ -27,7 +27,7 @@ class Population:
             draws one.
         max_failures: how often a member may crash, and how often in a row it may diverge. Once more ends it.
         num_cpus, num_gpus: the CPUs and GPUs of each member, on this machine or in the cluster. None CPUs: an
-            equal share of all CPUs, so that all members train at the same time.
+            equal share, at most 1, of the CPUs that collectors and evaluations leave.
         resources: dict of resources by the cluster's own names, numbers that each member occupies; or None.
         mutation, replacement: callables () -> `Mutation`, `Replacement`.
     """

@@ -3,7 +3,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from absl import logging
 
@@ -38,8 +38,8 @@ class Checkpoints(Callback):
         self,
         interval: NonNegativeFloat = 300.0,
         max_to_keep: PositiveInt = 3,
-        replay_buffer: Annotated[bool | Literal["compressed"], Role.EXECUTION] = False,
-        interval_steps: Annotated[PositiveInt | None, Role.EXECUTION] = None,
+        replay_buffer: bool | Literal["compressed"] = False,
+        interval_steps: PositiveInt | None = None,
     ) -> None:
         self._interval, self._max_to_keep = interval, max_to_keep
         self.replay_buffer, self.interval_steps = replay_buffer, interval_steps
@@ -112,6 +112,7 @@ class Checkpoints(Callback):
             if is_worth and not isinstance(error, DivergedError):
                 try:
                     trainer.save(is_last=True)
+                    self.checkpointer.wait_for_replay_buffer()  # or the process might end before
                 except Exception as failure:  # the first error matters more
                     logging.error("%s", failure)
             raise

@@ -56,15 +56,11 @@ class Collection:
         during = no_limit._replace(num_env_steps=until_env_steps)
         self._during = Phase(True, during, "until collection ends")
         self._after = Phase(False, no_limit)
-        for name, is_set in (
-            ("from_iteration", from_iteration > 0),
-            ("until_env_steps", until_env_steps is not None),
-        ):
-            if is_set:
-                _check_learner(f"Trainer.collect_{name}", driver)
         if from_iteration > 0:
+            _check_learner("Trainer.collect_from_iteration", driver)
             _check_offline_part(driver.learner)
         if until_env_steps is not None:
+            _check_learner("Trainer.collect_until_env_steps", driver)
             _check_stop_criteria(until_env_steps, stop_criteria)
 
     def check_buffer(self, iterations, env_steps):

@@ -43,7 +43,7 @@ def replicate(original: FilePath, root_dir: FilePath) -> tuple[int | None, int |
         trainer = Trainer(root_dir, make_driver())
     trainer.add_callback(_Comparison(digests))
     trainer.train()
-    return find_split(digests, read_digests(root_dir))
+    return find_split(digests, read_digests(trainer.root_dir))
 
 
 def list_other_versions(original: FilePath) -> list[str]:

@@ -28,8 +28,9 @@ class Summaries(Callback):
         interval: seconds between two summaries.
         custom: callable (trainer) that the training thread calls at each summary, or None. It may write to
             TensorBoard with `tf.summary.scalar`, `tf.summary.histogram` and so on. An error that it raises
-            ends the run. If it has an argument `rollout`, it also gets the last experience that the learner
-            has observed, `Learner.rollout`; with several policies a dict of these by name.
+            ends the run, but OSError and errors of TensorFlow become a warning. If it has an argument
+            `rollout`, it also gets the last experience that the learner has observed, `Learner.rollout`; with
+            several policies a dict of these by name.
         track: "wandb" or "mlflow", which gets the same figures (`WandbTracker`, `MlflowTracker`), or a
             callable () -> `Callback`; None: none.
 

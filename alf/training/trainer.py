@@ -132,7 +132,7 @@ class Trainer:
             self._env_steps = self.counters["env_steps"]
             self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
-            if not self._is_over():
+            if not self._is_over() or not self._run_dir.has_config:
                 self._run_dir.write_config(self.learner.policy, save_git_state)
             # No thread of the run has started yet: none of them can see a binding change.
             if not gin.config_is_locked():  # it is after an earlier run in this process
@@ -211,10 +211,7 @@ class Trainer:
         """Copies the learned variables of another run with the same parts.
 
         Experience of the old weights is dropped, except in a replay buffer. Call it from the training thread,
-        or before `train`.
-
-        Args:
-            path: text, as in `Checkpointer.copy_from`.
+        or before `train`, with the path of a checkpoint.
         """
         self._checkpointer.copy_from(path)
         self.driver.publish_soon()
@@ -382,6 +379,7 @@ class Trainer:
         try:
             yield
         except BaseException as error:
+            self.finished = None  # also if the run was over, and its last save failed
             # The lock of the directory goes last, below: until then these may still write there.
             for close in (self._close_callbacks, self.driver.stop):
                 try:

@@ -202,7 +202,7 @@ class _Parallel:
 
 
 class _Turns:
-    """Plays an `AECEnv`, in which one agent acts in each step and the others wait, like `_Parallel`.
+    """Plays an `AECEnv`: one agent acts in each step and the others wait. It has the methods of `_Parallel`.
 
     Each agent's observation has an "action_mask". While an agent waits, its mask allows only the first
     action, which then has probability 1: the policy gets no gradient, but the value is learned. Because a

@@ -79,7 +79,7 @@ def main(memory_fd, lifeline_fd, *socket_fds):
     # the kernel may divide the cores evenly between sessions, whatever their work.
     os.setpgrp()
     # After the group is made, because the kernel kills the group.
-    _die_with_owner(lifeline_fd)
+    die_with_owner(lifeline_fd)
     _handle_signals()
     connections = [socket.socket(fileno=fd) for fd in socket_fds]
     for connection in connections:
@@ -124,6 +124,8 @@ def _run_commands(connections, memory_fd, batches, batch_size):
         poll.register(connection, select.POLLIN)
         answers[connection.fileno()] = _make_answer(connection, batch)
     poll.poll()  # the owner sets the size of the shared memory before it sends the first command
+    if not os.fstat(memory_fd).st_size:  # it ends this process instead, because another worker has failed
+        return
     make_memory = functools.partial(mmap.mmap, memory_fd)
     for batch, rows in batches:
         batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
@@ -175,7 +177,7 @@ def _pack_error(error):
     return OBJECT + pack_object(item)
 
 
-def _die_with_owner(lifeline_fd):
+def die_with_owner(lifeline_fd):
     """Makes the kernel kill this process and its children when the owner ends for any reason.
 
     When the owner's end of the pipe is closed, also by SIGKILL, the kernel sends a signal to the group of

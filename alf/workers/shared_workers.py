@@ -47,6 +47,7 @@ class SharedWorkers:
         # Once the pool is made, `running` changes only while this is held. A command and its reply need no
         # lock: each split has channels and rows of its own.
         self._replacing = threading.Lock()
+        self._failure = None  # the error of a `replace` that has failed
         # Splits that wait together share it, so that the log gets one line of them in an interval.
         self._next_heartbeat = 0.0
         self._memory_file, self._memory = _open_memory_file(), None
@@ -117,14 +118,18 @@ class SharedWorkers:
             known = {*replies, *losses}
             self._log_heartbeat([channel for index, channel in channels.items() if index not in known])
 
-        for index, channel in channels.items():
-            try:
-                replies[index] = channel.receive_reply(interval, log)
-            except WorkerError as loss:
-                losses[index] = loss
-                channel.worker.note_loss(loss)
+        try:
+            for index, channel in channels.items():
+                try:
+                    replies[index] = channel.receive_reply(interval, log)
+                except WorkerError as loss:
+                    losses[index] = loss
+                    channel.worker.note_loss(loss)
+        except BaseException:  # Ctrl-C
+            kill_workers([channel.worker for index, channel in channels.items() if index not in replies])
+            raise
         # A reply that stays in a socket would be taken for the answer to the next command. So errors are
-        # raised only after all replies have come, and a worker that hangs is killed before it can reply late.
+        # raised only after all replies have come, and a worker that has not replied is killed.
         if losses:
             kill_workers([channels[index].worker for index in losses])
         errors = {index: reply for index, reply in replies.items() if isinstance(reply, Exception)}
@@ -161,9 +166,12 @@ class SharedWorkers:
 
         Raises:
             WorkerError: if there were too many restarts.
+            Exception: the error of an earlier call, or of the constructor of an environment.
         """
         # Held until the new workers have started: a split that meets the same loss waits for them.
         with self._replacing:
+            if self._failure is not None:  # of another split, whose new workers are not whole
+                raise self._failure
             before = self.num_restarts
             # Splits notice a lost worker at different times. The first one replaces it.
             lost = {index: worker for index, worker in lost.items() if self.running[index] is worker}
@@ -173,9 +181,13 @@ class SharedWorkers:
                 self._restarts.count_restart(worker.loss, WorkerError)
             # New seeds, because the old ones would repeat the same episodes.
             seeds = [spawn_seeds([seed, self.num_restarts], 1)[0] for seed in self.seeds]
-            for index, layouts in self._start(list(lost), seeds, restarts=True).items():
-                if any(layout != self.layout for layout in layouts):
-                    raise EnvError(f"{self.running[index].name} has other spaces after its restart")
+            try:
+                for index, layouts in self._start(list(lost), seeds, restarts=True).items():
+                    if any(layout != self.layout for layout in layouts):
+                        raise EnvError(f"{self.running[index].name} has other spaces after its restart")
+            except BaseException as error:
+                self._failure = error
+                raise
             # Last, because splits that see another number take the channels of the new workers.
             self.num_replaced += 1
             return self.num_restarts - before

@@ -18,7 +18,8 @@ class WatchedThread:
 
     Args:
         make_batch: callable without arguments -> `EnvBatch`, which the thread calls.
-        settings: `WorkerSettings`, of which only the time-outs are used.
+        settings: `WorkerSettings`, of which only time-outs are used. Where `restart_on_error` is set, a step
+            may make the environments anew and has `start_timeout` more.
 
     Raises:
         WorkerError: also from all methods, if a call takes too long. Exceptions of the environments pass
@@ -27,7 +28,7 @@ class WatchedThread:
 
     def __init__(self, make_batch, settings):
         self._calls, self._replies = queue.SimpleQueue(), queue.SimpleQueue()
-        self._settings, self._ended = settings, False
+        self._settings, self._ended, self._num_calls = settings, False, 0
         # A daemon, because a thread that hangs must not keep the process from ending.
         threading.Thread(target=self._run, name="environments", daemon=True).start()
         try:
@@ -51,7 +52,7 @@ class WatchedThread:
         """Closes the environments and ends the thread, unless it hangs. May be called again."""
         if not self._ended:
             try:
-                self._ask(self._batch.close)
+                self._ask(self._batch.close, limit="close_timeout")
             finally:
                 self._end()
 
@@ -64,16 +65,17 @@ class WatchedThread:
         """Makes the thread call a function; returns its result."""
         if self._ended:
             raise RuntimeError("the thread of the environments has ended")
-        self._calls.put(functools.partial(function, *args))
+        self._num_calls += 1
+        self._calls.put((self._num_calls, functools.partial(function, *args)))
         seconds = getattr(self._settings, limit)
-        deadline = running_time() + seconds
-        while True:
+        if limit == "step_timeout" and self._settings.restart_on_error:
+            seconds += self._settings.start_timeout
+        deadline, number = running_time() + seconds, None
+        while number != self._num_calls:  # after Ctrl-C there is also the reply to an earlier call
             try:
-                result, error = self._replies.get(timeout=max(deadline - running_time(), 0.0))
-                break
+                number, result, error = self._replies.get(timeout=max(deadline - running_time(), 0.0))
             except queue.Empty:
                 if running_time() >= deadline:  # and not only because this process was stopped meanwhile
-                    # The thread may still reply, and a later call would take that for its own reply.
                     self._end()
                     message = f"the environment did not answer within {limit}={seconds:g} s"
                     raise WorkerError(message) from None
@@ -82,8 +84,9 @@ class WatchedThread:
         return result
 
     def _run(self):
-        while (function := self._calls.get()) is not None:
+        while (call := self._calls.get()) is not None:
+            number, function = call
             try:
-                self._replies.put((function(), None))
+                self._replies.put((number, function(), None))
             except BaseException as error:  # `_ask` raises it in the caller's thread
-                self._replies.put((None, error))
+                self._replies.put((number, None, error))

@@ -23,7 +23,7 @@ FEW_SAMPLES = functools.partial(bootstrap_interval, num_resamples=10)  # of the 
 
 @pytest.fixture(autouse=True)
 def _few_resamples(monkeypatch):
-    """The interval of a mean takes most of a short evaluation; evaluation_test.py is about it."""
+    """The interval of a mean takes most of a short evaluation; episodes_test.py is about it."""
     monkeypatch.setattr("alf.evaluation.episodes.bootstrap_interval", FEW_SAMPLES)
 
 

@@ -9,6 +9,7 @@ from alf.core.annotations import Nest, NestedSpec
 from alf.data_structures import Experience, TimeStep
 from alf.errors import ConfigError, check_type
 from alf.policies.data_transformers.data_transformer import DataTransformer
+from alf.policies.data_transformers.history import PreviousReward
 from alf.policies.data_transformers.normalizers import RewardNormalizer
 from alf.policies.data_transformers.rewards import RewardWeighting
 from alf.schedules import Progress, ScheduledFloat
@@ -56,11 +57,12 @@ class Pipeline(DataTransformer):
             more = {"action_spec": action_spec} if wants_actions else {}
             part = ctor(observation_spec, reward_spec, **more)
             check_type(f"the result of {ctor!r} in data_transformers", part, DataTransformer)
-            # The policy gets no info: the normalizer would see other rewards in `step` than in `unroll`.
-            if isinstance(part, RewardNormalizer) and any(other.info_keys for other in self._parts):
+            # The policy gets no info: these would see other rewards in `step` than in `unroll`.
+            sees_rewards = isinstance(part, (RewardNormalizer, PreviousReward))
+            if sees_rewards and any(other.info_keys for other in self._parts):
                 raise ConfigError(
-                    "data_transformers: RewardNormalizer must come before RewardShaping, because it does not "
-                    "see shaped rewards while the policy acts"
+                    f"data_transformers: {type(part).__name__} must come before RewardShaping, because it "
+                    "does not see shaped rewards while the policy acts"
                 )
             observation_spec, reward_spec = part.observation_spec, part.reward_spec
             self._parts.append(part)
