@@ -356,8 +356,8 @@ def load_pettingzoo(
         batch_size: number of games, G.
         max_episode_steps: steps after which a game is truncated; if agents take turns, plies.
         info_keys: which numbers of each agent's own info become statistics of episodes.
-        max_random_steps: before its first step each game takes a random number of random actions that the
-            masks allow, at most this many.
+        max_random_steps: before its first step each game takes a random number of random actions, at most
+            this many; of an `AECEnv`, actions that the masks allow.
         seed, num_workers, render_mode, num_splits: the same settings of `load`.
         **kwargs: arguments of the function. Gin's bindings of it reach worker processes, too.
 

@@ -150,7 +150,7 @@ class PythonEnvironment(BatchedEnvironment):
         """Makes the workers print the stacks of their threads to stderr; any thread may call this."""
         self._batch.dump_stacks()
 
-    def hold(self, rows: np.ndarray) -> None:
+    def hold(self, rows: list[int]) -> None:
         """Makes the next `step` leave the sub-environments of these indices at their FIRST step."""
         self._batch.hold(rows)
 
