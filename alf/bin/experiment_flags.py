@@ -56,6 +56,15 @@ def split_arguments(arguments):
     return Arguments([*GIN_FILE.value, *(x for x in arguments if not x.startswith("-"))], settings)
 
 
+def check_says_what(arguments):
+    """Raises ConfigError if the command line says nothing about what to train."""
+    if not arguments.says_what and not GIN_PARAM.value:
+        raise ConfigError(
+            "nothing says what to train: write --env=CartPole-v1 --algorithm=ppo --steps=100_000, or "
+            "FILE.gin; --help says more"
+        )
+
+
 def read_config(arguments):
     """Reads gin files, bindings and settings into gin's configuration.
 

@@ -15,7 +15,7 @@ import signal
 from absl import flags
 
 from alf.bin.command import Stopper, make_main, start, start_work
-from alf.bin.experiment_flags import NAMES, read_config, split_arguments
+from alf.bin.experiment_flags import NAMES, check_says_what, read_config, split_arguments
 from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.studies.run_population import check_flags, run_population
@@ -28,6 +28,7 @@ POPULATION = flags.DEFINE_integer("population", None, "Number of members, at lea
 def run(arguments):
     """Trains a population as the flags say; returns the exit status."""
     arguments = split_arguments(arguments)
+    check_says_what(arguments)
     check_flags(ROOT_DIR.value, POPULATION.value)
     stopper = Stopper()
     # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.

@@ -16,7 +16,7 @@ import signal
 from absl import flags
 
 from alf.bin.command import Stopper, make_main, start, start_work
-from alf.bin.experiment_flags import NAMES, read_config, split_arguments
+from alf.bin.experiment_flags import NAMES, check_says_what, read_config, split_arguments
 from alf.bin.flags import share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.studies.run_sweep import Limits, check_flags, replicate_first, run_sweep
@@ -45,6 +45,7 @@ CLUSTER = flags.DEFINE_bool("cluster", False, "Runs are processes of a Ray clust
 def run(arguments):
     """Trains many times as the flags say; returns the exit status."""
     arguments = split_arguments(arguments)
+    check_says_what(arguments)
     limits = Limits(
         RUN_CORES.value,
         MAX_CORES.value,

@@ -21,7 +21,14 @@ import signal
 from absl import flags
 
 from alf.bin.command import exit_after, make_main, start, start_work
-from alf.bin.experiment_flags import GIN_PARAM, NAMES, make_root_dir, read_config, split_arguments
+from alf.bin.experiment_flags import (
+    GIN_PARAM,
+    NAMES,
+    check_says_what,
+    make_root_dir,
+    read_config,
+    split_arguments,
+)
 from alf.bin.flags import OptionalText, share, show
 from alf.bin.signals import list_hangups, on_signal
 from alf.config.gin_files import CONFIG_FILE
@@ -42,16 +49,15 @@ _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before 
 def find_config(root_dir):
     """Returns a list with the gin file of the run in `root_dir`, to continue it.
 
-    Without a run it is empty if there are other bindings; otherwise ConfigError is raised.
+    It is empty without a `root_dir`, and where bindings say what to train; otherwise ConfigError is raised.
     """
     path = os.path.join(root_dir or "", CONFIG_FILE)
     if root_dir and os.path.isfile(path):
         return [path]
-    if GIN_PARAM.value:
-        return []
-    begin = "alf-train --env=CartPole-v1 --algorithm=ppo --steps=100_000"
-    found = f"--root_dir={root_dir} has no run to continue" if root_dir else "nothing says what to train"
-    raise ConfigError(f"{found}: begin with {begin}, or alf-train FILE.gin; --help says more")
+    if root_dir and not GIN_PARAM.value:
+        begin = "alf-train --env=CartPole-v1 --algorithm=ppo --steps=100_000, or alf-train FILE.gin"
+        raise ConfigError(f"--root_dir={root_dir} has no run to continue: begin with {begin}")
+    return []
 
 
 def build(root_dir):
@@ -93,6 +99,7 @@ def run(arguments):
         return print_settings(_LIST_SETTINGS.value, arguments)
     if not arguments.says_what:
         arguments = arguments._replace(gin_files=find_config(ROOT_DIR.value))
+        check_says_what(arguments)
     start_work()
     root_dir = ROOT_DIR.value or make_root_dir(arguments)
     signals = []

@@ -72,7 +72,7 @@ WRONG_FLAGS = {
     ("evaluate", "alf:oops"): "ALF has no gin file 'alf:oops'",
     ("check_env", "oops"): "unexpected argument 'oops'",
     ("train", "oops"): "--gin_file: there is no file 'oops'",
-    ("train",): "nothing says what to train: begin with alf-train --env=CartPole-v1 --algorithm=ppo",
+    ("train",): "nothing says what to train: write --env=CartPole-v1 --algorithm=ppo",
     ("train", "--step=9", "--env=CartPole-v1"): "Unknown command line flag 'step'; did you mean --steps ?",
     ("train", "--root_dir=x", "oops", "--help=maybe"): "flag --help=maybe: write --help or --nohelp",
     ("train", "--verbosity=a: b"): "flag --verbosity=a: b: it must be an integer",
