@@ -28,11 +28,10 @@ def test_step_types_are_those_of_tf_agents():
     assert all(type(x) is int for x in (FIRST, MID, LAST))
 
 
-def test_is_first_and_is_last():
+def test_is_first():
     step_type = tf.constant([FIRST, MID, LAST, FIRST])
     time_step = TimeStep(step_type, *[()] * 5)
     np.testing.assert_array_equal(time_step.is_first(), [True, False, False, True])
-    np.testing.assert_array_equal(time_step.is_last(), [False, False, True, False])
 
 
 @pytest.mark.parametrize("record", [TimeStep, PolicyStep, Experience, LossInfo, LogRecord])

@@ -38,6 +38,16 @@ def test_bounds_are_those_of_tf_agents(dtype):
     assert to_array_spec(array_spec.ArraySpec((2,), dtype, "x")) == ArraySpec((2,), dtype)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint64])
+def test_infinite_bounds_of_integers_are_the_limits_of_their_type(dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for bounds in ((-np.inf, np.inf), ([-np.inf, 3.0], [5.0, np.inf])):
+        spec = BoundedArraySpec((2,), dtype, *bounds)
+        expected = [low if x == -np.inf else high if x == np.inf else int(x) for x in np.ravel(bounds)]
+        assert [*spec.minimum.ravel().tolist(), *spec.maximum.ravel().tolist()] == expected
+        assert spec.minimum.dtype == spec.maximum.dtype == dtype
+
+
 def test_bool():
     spec = BoundedArraySpec((), np.bool_)
     assert (spec.minimum, spec.maximum) == (False, True)

@@ -335,6 +335,33 @@ def test_a_collector_that_never_starts_ends_the_run(recorded, rare_is_occupied):
         run(driver, learner, lambda: False)
 
 
+def test_a_collector_that_never_starts_ends_a_call_of_environments(recorded, rare_is_occupied):
+    collectors = build_collectors(
+        Recorded(recorded),
+        EnvSpecs([CountingEnvironment(B)]),
+        num_collectors=1,
+        num_envs=1,
+        num_cpus=0,
+        resources={"rare": 1},
+        start_timeout=0.3,
+        restart_period=0.1,
+    )
+    collectors.publish([])
+    collectors.start(UNROLL_LENGTH)
+    deadline = time.monotonic() + 60
+    message = (
+        "collector 0 of 1 has not answered for 0.3 s; it was started 3 times in a row and never answered"
+    )
+    try:
+        collectors.ask("call_envs", "where")
+        with pytest.raises(EnvError, match=message):
+            while time.monotonic() < deadline:
+                assert collectors.receive_results(0.1) is None
+    finally:
+        collectors.close()
+    assert collectors.num_restarts == 2
+
+
 def test_what_an_environment_raises_ends_the_run(recorded):
     driver, learner = make_driver(Recorded(recorded, fault="raise"))
     with pytest.raises(KeyError, match="my own bug"):

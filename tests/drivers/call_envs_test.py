@@ -189,6 +189,27 @@ def test_a_slow_environment_makes_no_batches_gather():
             assert len(driver._set_aside) < 60
 
 
+def test_threads_in_their_start_delay_make_no_batches_gather():
+    """They hand nothing over, but the thread that has begun fills the queue again and again."""
+    driver = Layout(list_envs(), kwargs={"start_spread": 250.0}).make_driver()
+    make_room, looks = driver._make_room, []
+
+    def count(waiting):
+        make_room(waiting)
+        looks.append(waiting)
+        if len(looks) == 30:
+            driver.interrupt()
+
+    driver._make_room = count
+    with running(driver):
+        while driver.queue_sizes()["learn_queue"] < 1:  # it is full then
+            time.sleep(0.01)
+        with pytest.raises(InterruptedDriverError):
+            driver.call_envs("set_level", 1)
+    # The one that has begun gives at most an unroll away, and perhaps the next before it answers.
+    assert looks[-1] == [1, 2] and len(driver._set_aside) <= 2
+
+
 def test_polling_takes_what_was_set_aside():
     envs = [make_env(i) for i in range(2)]
     policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
@@ -262,6 +283,15 @@ def test_collectors_are_not_called_before_the_start():
     driver = LAYOUTS["collectors"].make_driver()
     with pytest.raises(RuntimeError, match=r"only after start\(\): set_attr\(\) works before it"):
         driver.call_envs("where")
+    driver.stop()
+
+
+def test_collectors_get_no_attribute_that_an_environment_here_refuses():
+    driver = LAYOUTS["collectors"].make_driver()
+    with pytest.raises(AttributeError, match="has no attribute 'levle'"):
+        driver.set_attr("levle", 3)
+    driver.set_attr("level", 3)
+    assert driver._collectors.attributes == {"level": 3}
     driver.stop()
 
 

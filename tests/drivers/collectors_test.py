@@ -8,6 +8,7 @@ import threading
 import time
 from typing import NamedTuple
 
+import gin
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -318,6 +319,23 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
     finally:
         driver.stop()
     assert seen == set(range((num_envs + num_collectors) * B))
+
+
+@gin.configurable(module="tests.collectors_test")
+def refuse(*_):
+    raise AssertionError("made or called in a collector")
+
+
+@pytest.mark.parametrize(
+    "binding", ["observers = [@refuse]", "observers = [@refuse()]", "metrics = [@refuse()]"]
+)
+def test_observers_and_metrics_of_the_user_are_not_in_a_collector(binding):
+    gin.parse_config(f"Monitoring.{binding}")
+    collector = Collector(*make_counting(0, 1))
+    try:
+        collector.collect()  # it would call them before it returns
+    finally:
+        collector.close()
 
 
 def test_weights_are_published_once_in_an_interval():

@@ -109,6 +109,24 @@ def test_observers_can_be_called():
         make_driver(AsyncOffPolicyDriver, observers=[print, -1])
 
 
+made_observers = []
+
+
+@gin.configurable(module="tests.driver_test")
+def make_observer():
+    made_observers.append(lambda record: None)
+    return made_observers[-1]
+
+
+@pytest.mark.parametrize("driver_class", DRIVERS[:2])
+def test_a_driver_makes_observers_once(driver_class):
+    gin.parse_config("Monitoring.observers = [@make_observer()]")
+    made_observers.clear()
+    env = FakeEnvironment(2)
+    driver_class([env], RecordingLearner(FrozenPolicy(env))).stop()
+    assert len(made_observers) == 1
+
+
 def test_two_metrics_of_one_name_are_refused():
     with pytest.raises(ConfigError, match="metrics: two of them have the name 'MinReturn'"):
         make_driver(AsyncOffPolicyDriver, metrics=[NamedMetric("MinReturn", 5)])
@@ -251,6 +269,13 @@ def test_max_unroll_length_needs_the_mode_poll(mode):
         make_driver(AsyncOffPolicyDriver, max_unroll_length=3, mode=mode)
     with pytest.raises(ConfigError, match="max_unroll_length is 0: it must be an integer"):
         make_driver(AsyncOffPolicyDriver, max_unroll_length=0, mode="poll")
+
+
+def test_max_unroll_length_holds_a_batch():
+    sizes = dict(num_envs=3, unroll_length=2, learn_queue_cap=3, mode="poll")
+    with pytest.raises(ConfigError, match="max_unroll_length is 1: the steps of 3 groups .* a batch, .* = 6"):
+        make_driver(AsyncOffPolicyDriver, max_unroll_length=1, **sizes)
+    make_driver(AsyncOffPolicyDriver, max_unroll_length=2, **sizes).stop()
 
 
 @pytest.mark.parametrize("driver_class", [AsyncOffPolicyDriver, SyncOffPolicyDriver])

@@ -5,16 +5,18 @@ import re
 import threading
 import time
 import types
+from unittest import mock
 
 import pytest
 from absl import logging
 
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, threads
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver, threads
 from alf.drivers.stage_clock import StageClock
 from alf.drivers.threads import StallWatch
 from alf.errors import StallError
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
 from tests.builders import build_driver
+from tests.drivers.collectors_test import ThreadCollectors
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 TIMEOUT = 0.05  # seconds of the time of `clock`; the watch looks five times as often, in real time
@@ -234,5 +236,40 @@ def test_collect_waits_although_no_environment_does(make_driver, errors, clock):
     driver.start()
     with pytest.raises(StallError, match="^collect waits for 100.0 s, longer than stall_timeout=0.05"):
         collect_on(driver)
+    helper.join(60.0)
+    assert len(errors) == 1
+
+
+class SilentCollectors(ThreadCollectors):
+    """They answer nothing."""
+
+    def request(self, index):
+        pass
+
+
+def test_collect_waits_for_collectors_alone(errors, clock):
+    env = FakeEnvironment(2)
+    driver = build_driver(
+        AsyncOffPolicyDriver,
+        [],
+        RecordingLearner(FrozenPolicy(env)),
+        collectors=SilentCollectors(mock.Mock(), EnvSpecs([env]), num_collectors=1, num_envs=1),
+        stall_timeout=TIMEOUT,
+    )
+
+    def let_time_pass():
+        wait_until(lambda: driver._threads._waiting_since is not None)
+        clock.now += 100.0
+
+    helper, alarm = threading.Thread(target=let_time_pass), threading.Timer(60.0, driver.interrupt)
+    for thread in (helper, alarm):
+        thread.start()
+    try:
+        driver.start()
+        with pytest.raises(StallError, match="^collect waits for 100.0 s, longer than stall_timeout=0.05"):
+            driver.collect()
+    finally:
+        alarm.cancel()
+        driver.stop()
     helper.join(60.0)
     assert len(errors) == 1

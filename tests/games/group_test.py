@@ -18,6 +18,7 @@ from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError, EnvError
 from alf.games import LearnerGroup, MappedEnvironment, PolicyGroup
 from alf.policies import Policy
+from alf.policies.random_policy import RandomPolicy
 from alf.replay import UniformReplayer
 from alf.testing.fakes import FakeEnvironment, RecordingLearner, RecordingObserver
 from alf.testing.toy_environments import CountingEnvironment
@@ -268,6 +269,29 @@ def test_every_driver_serves_several_policies(driver_class, kwargs):
         expected = run.expected(owner)
         for env_id, numbers in run.transitions(name).items():
             check_beginnings(numbers, expected[env_id])
+
+
+@pytest.mark.parametrize("kwargs", [{"actor_queue_cap": 2}, {"num_env_threads": 1}], ids=str)
+def test_policies_draw_for_two_environments_in_one_call(kwargs):
+    """Each has 3 rows then, which are no equal parts for two owners of draws."""
+    envs = [
+        MappedEnvironment(CountingEnvironment(3, EPISODE, env_index=i), mapping, ("a", "b"))
+        for i, mapping in enumerate([("a", "a", "b"), ("a", "b", "b")])
+    ]
+    observation, action = to_tensor_spec(envs[0].observation_spec()), to_tensor_spec(envs[0].action_spec())
+    policies = {name: RandomPolicy(observation[OBSERVATION], action) for name in "ab"}
+    learners = {name: RecordingLearner(policy) for name, policy in policies.items()}
+    learner = LearnerGroup(PolicyGroup(policies, observation, action), learners, {"a": 3, "b": 3})
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=T, learn_queue_cap=2, **kwargs)
+    driver.start()
+    try:
+        for _ in range(6):
+            driver.collect()
+            learner.train()
+    finally:
+        driver.stop()
+    for name in "ab":
+        assert {int(x) for e in learners[name].observed for x in e.action.ravel()} == {0, 1}
 
 
 def test_a_batch_waits_until_it_is_complete():

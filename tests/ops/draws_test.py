@@ -80,6 +80,25 @@ def test_without_owners_numbers_come_from_tensorflow():
     assert (first.numpy() != ours[0].numpy()).any()
 
 
+def test_draws_of_the_first_owner_alone_have_any_number_of_rows():
+    tf.random.set_seed(0)
+    owners = [(tf.constant(7), tf.constant(3)), (tf.constant(2), tf.constant(3))]
+
+    def draw_three():
+        return draws.normal((3, 2)), draws.categorical(tf.zeros((3, 100)), tf.int64)
+
+    with draws.owned_by(owners):
+        with draws.owned_by_first():
+            ours = draw_three()
+        after = draws.normal((4,))
+    with draws.owned_by(owners[:1]):
+        tf.nest.map_structure(np.testing.assert_array_equal, draw_three(), ours)
+    with draws.owned_by(owners):
+        draw_three_of_each = draws.normal((6, 2)), draws.categorical(tf.zeros((6, 100)), tf.int64)
+        np.testing.assert_array_equal(draws.normal((4,)), after)
+    tf.nest.map_structure(lambda x, y: np.testing.assert_array_equal(x[:3], y), draw_three_of_each, ours)
+
+
 def test_the_learners_draws_follow_from_its_updates():
     updates = tf.Variable(5, dtype=tf.int64)
 

@@ -17,6 +17,7 @@ from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import (
     Pipeline,
+    PreviousReward,
     RewardNormalizer,
     RewardScaling,
     RewardShaping,
@@ -127,6 +128,12 @@ def test_the_progress_is_that_of_the_policy_and_a_copy_has_its_own():
             "RewardNormalizer must come before RewardShaping",
         ),
         (
+            lambda: Pipeline(
+                VECTOR, REWARD, [functools.partial(RewardShaping, weights={"a": 1}), PreviousReward]
+            ),
+            "PreviousReward must come before RewardShaping",
+        ),
+        (
             lambda: RewardShaping(VECTOR, REWARD, weights={"a": 1}).unroll(
                 make_experience([[1.0]], [[MID]]), ()
             ),
@@ -139,10 +146,11 @@ def test_wrong_settings(make, message):
         make()
 
 
-def test_shaping_after_the_normalizer_and_the_weighting_is_right():
+def test_shaping_after_all_that_show_rewards_and_the_weighting_is_right():
     ctors = [
         functools.partial(RewardWeighting, weights=[1.0, 2.0]),
         RewardNormalizer,
+        PreviousReward,
         functools.partial(RewardShaping, weights={"a": 1.0}),
     ]
     assert Pipeline(VECTOR, VECTOR, ctors).info_keys == ("a",)
