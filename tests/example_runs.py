@@ -6,6 +6,7 @@ from pathlib import Path
 import gin
 
 from alf.bin import train
+from alf.config.parsing import parse_config
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -13,5 +14,5 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 def build(gin_file, root_dir, changes):
     """Makes the `Trainer` of a gin file, with a list of further bindings and no others."""
     gin.clear_config()
-    train.parse_config([str(gin_file)], changes)
+    parse_config([str(gin_file)], changes)
     return train.build(str(root_dir))

@@ -134,5 +134,6 @@ def load_replayer(paths: Sequence[str], context: int = 0, length: int | None = N
         # (`CHUNK_BYTES`).
         column += load_part(path, replayer, column)
     # The versions count the updates of other runs, so they say nothing about the policy lag in this one.
-    replayer.rows.policy_version.assign(tf.fill(replayer.rows.policy_version.shape, NO_VERSION))
+    version = tf.constant(NO_VERSION, tf.int64)
+    replayer.rows.policy_version.assign(tf.fill(replayer.rows.policy_version.shape, version))
     return replayer

@@ -164,10 +164,13 @@ def gradients(algorithm, experience):
     return loss, tape.gradient(loss, variables)
 
 
-def test_only_the_network_that_learns_is_trained():
-    algorithm = make_algorithm()
-    ids = {id(v) for v in algorithm.trainable_variables}
-    assert ids == {id(v) for v in algorithm.policy.network.trainable_variables}
+@pytest.mark.parametrize("compute_dtype", ["float32", "bfloat16"])
+def test_only_the_network_that_learns_is_trained(compute_dtype):
+    network = functools.partial(QNET, compute_dtype=compute_dtype)
+    algorithm = DqnAlgorithm(EpsilonGreedyPolicy(OBSERVATION, ACTION, network))
+    ids = {id(v) for v in algorithm.policy.network.trainable_variables}
+    assert ids == {id(v) for v in algorithm.trainable_variables}
+    assert ids == {id(v) for v in algorithm.parameter_groups()["all"]}
     assert algorithm._target_network.trainable_variables == ()
     _, gradient = gradients(algorithm, make_experience(algorithm))
     assert all(np.abs(g).max() > 0 for g in gradient)

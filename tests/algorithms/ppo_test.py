@@ -15,7 +15,7 @@ from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner, UnrollTraining
 from alf.learner.minibatches import merge_unrolls
-from alf.networks import GRU, LSTM, ActorCriticNetwork
+from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder
 from alf.ops import losses, returns
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
@@ -266,6 +266,26 @@ def test_a_target_policy_takes_the_place_of_the_one_that_acted():
         lambda_=0.8,
     )
     np.testing.assert_allclose(info.advantage[:-1], expected.advantages, rtol=1e-4, atol=1e-5)
+
+
+def make_model(spec):
+    layers = tf.keras.layers
+    return tf.keras.Sequential([layers.Dense(8), layers.BatchNormalization(), layers.Dropout(0.5)])
+
+
+@pytest.mark.parametrize("target_update_period", [None, 3])
+def test_what_is_computed_before_the_updates_trains_no_layer(target_update_period):
+    encoder = functools.partial(KerasEncoder, model=make_model)
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(), encoder=encoder)
+    policy = ActorCriticPolicy(OBSERVATION, DISCRETE, network)
+    algorithm = PPOAlgorithm(policy, target_update_period=target_update_period)
+    experience, _ = make_batch()
+    experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour_of(experience)))
+    before = [v.numpy() for v in algorithm.variables]
+    first, second = (algorithm.preprocess(experience, ()).info for _ in range(2))
+    tf.nest.map_structure(np.testing.assert_array_equal, first, second)
+    for variable, value in zip(algorithm.variables, before, strict=True):
+        np.testing.assert_array_equal(variable, value)
 
 
 def test_the_target_policy_lags_behind():

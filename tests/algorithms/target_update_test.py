@@ -82,8 +82,10 @@ def test_sources_and_targets_must_be_alike():
         lambda: QValueNetwork(tf.TensorSpec((4,)), 2, layer_norm=True, rnn=GRU),
         lambda: ActorCriticNetwork(tf.TensorSpec((1, 36, 36), tf.uint8), 2, (), encoder=NatureEncoder),
         lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, (), encoder=KERAS),
+        lambda: QValueNetwork(tf.TensorSpec((4,)), 2, layer_norm=True, rnn=GRU, compute_dtype="bfloat16"),
+        lambda: ActorCriticNetwork(tf.TensorSpec((4,)), 2, (), encoder=KERAS, compute_dtype="bfloat16"),
     ],
-    ids=["mlp", "q", "nature", "keras"],
+    ids=["mlp", "q", "nature", "keras", "q in bfloat16", "keras in bfloat16"],
 )
 def test_target_network_is_a_copy_that_is_not_trainable(make_network):
     network, target = make_network(), make_network()

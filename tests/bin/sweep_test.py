@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import traceback
+from fractions import Fraction
 
 import gin
 import psutil
@@ -23,8 +24,10 @@ from alf.bin import sweep, train
 from alf.config.comparison import parse_settings
 from alf.config.parsing import parse_config, take_bindings
 from alf.config.registry import own_config
+from alf.errors import ConfigError
 from alf.studies import run_sweep
 from alf.studies.placement import Machine, find_gpus
+from alf.studies.ranges import Choice
 from alf.studies.sweep_settings import Sweep
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
@@ -221,6 +224,11 @@ def read_bindings(flags):
 
 def test_a_macro_may_be_tried():
     run_sweep.check_trials("Adam.learning_rate = %rate\nrate = 0.1", {"rate": ["0.2", "0.3"]}, {})
+
+
+def test_every_number_of_a_choice_must_be_readable():
+    with pytest.raises(ConfigError, match="^Sweep.settings: .*Fraction"):
+        run_sweep.check_trials("", {}, {"Adam.learning_rate": Choice([0.1, Fraction(1, 3), 0.5])})
 
 
 PBT = ["Experiment.policies = @PolicyPopulation()", "PolicyPopulation.num_policies = 2"]

@@ -294,17 +294,23 @@ def test_policies_draw_for_two_environments_in_one_call(kwargs):
         assert {int(x) for e in learners[name].observed for x in e.action.ravel()} == {0, 1}
 
 
-def test_a_batch_waits_until_it_is_complete():
+def make_learner_group(num_sequences):
+    """A group with two learners, and an `Experience` with 4 sequences of "a" and one of "b"."""
     env = MappedEnvironment(CountingEnvironment(B, EPISODE), ("a", "a", "a", "b", "frozen", "a"), NAMES)
     group, specs = make_group(env), EnvSpecs([env])
     learners = {name: RecordingLearner(group.policies[name]) for name in "ab"}
-    learner = LearnerGroup(group, learners, {"a": 3, "b": 2})
     unroll = zeros_from_spec(specs.unroll_spec(group, T))
     owner = tf.constant([0, 0, 0, 1, 2, 0]) * tf.ones((T + 1, 1), tf.int32)
     unroll = unroll._replace(observation={**unroll.observation, OWNER: owner})
-    counts = []
+    experience = tf.nest.map_structure(lambda x: x[tf.newaxis], unroll)
+    return LearnerGroup(group, learners, num_sequences), experience
+
+
+def test_a_batch_waits_until_it_is_complete():
+    learner, experience = make_learner_group({"a": 3, "b": 2})
+    learners, counts = learner.learners, []
     for _ in range(4):
-        learner.observe(tf.nest.map_structure(lambda x: x[tf.newaxis], unroll))
+        learner.observe(experience)
         learner.train()
         counts.append([len(learners[name].observed) for name in "ab"])
     assert counts == [[1, 0], [2, 1], [4, 1], [5, 2]]  # of 4, 8, 12, 16 sequences and of 1, 2, 3, 4
@@ -312,6 +318,16 @@ def test_a_batch_waits_until_it_is_complete():
         (1, T + 1, 3),
         (1, T + 1, 2),
     }
+
+
+def test_the_policy_lag_is_that_of_the_policy_that_trained_last():
+    learner, experience = make_learner_group({"a": 4, "b": 2})
+    for name, lag in (("a", 1.0), ("b", 2.0)):
+        learner.learners[name].train = lambda lag=lag: {"policy_lag_mean": lag}
+    for _ in range(3):  # complete batches of "a", of "a" and "b", and of "a"
+        learner.observe(experience)
+    shown = learner.train()
+    assert shown == {"a/policy_lag_mean": 1.0, "b/policy_lag_mean": 2.0, "policy_lag_mean": 1.0}
 
 
 class TwoKinds(BatchedEnvironment):

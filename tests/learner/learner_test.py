@@ -14,7 +14,7 @@ from tensorflow.python.eager import context
 
 from alf.algorithms import Algorithm
 from alf.core.tf_runtime import single_threaded
-from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
+from alf.data_structures import FIRST, LAST, MID, NO_VERSION, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError, DivergedError, EnvError
 from alf.learner import Learner, ReplayTraining, UnrollTraining
 from alf.policies import Policy
@@ -347,9 +347,9 @@ class Weighted(Quadratic):
         return LossInfo(tf.reduce_sum(train_info) + 0.0 * tf.reduce_sum(self.weights))
 
 
-def train_on_versions(learner, step_types=STEP_TYPES):
+def train_on_versions(learner, step_types=STEP_TYPES, versions=VERSIONS):
     experience = make_experience(t=3, b=2)._replace(
-        step_type=tf.constant([step_types]), policy_version=tf.constant([VERSIONS], tf.int64)
+        step_type=tf.constant([step_types]), policy_version=tf.constant([versions], tf.int64)
     )
     learner.observe(experience)
     return {name: float(value) for name, value in learner.train().items()}
@@ -394,6 +394,19 @@ def test_steps_of_too_old_policies_are_dropped_and_counted(max_policy_lag, weigh
     assert learner.dropped_steps.numpy() == dropped
     # One update later they are one update older.
     assert train_on_versions(learner)["dropped_steps"] >= dropped + (max_policy_lag < 3)
+
+
+def test_steps_of_a_file_have_no_policy_lag_and_are_never_dropped():
+    learner = make_learner(Weighted, max_policy_lag=0)
+    mixed = [[NO_VERSION, version] for _, version in VERSIONS]
+    summary = train_on_versions(learner, versions=mixed)
+    np.testing.assert_array_equal(learner.algorithm.seen, [[1, 0], [0, 0], [1, 1], [0, 0]])
+    assert summary["policy_lag_min"] == 0 and summary["policy_lag_max"] == 1
+    assert summary["policy_lag_mean"] == pytest.approx((0 + 1 + 1 + 0 + 0) / 5)
+    learner.progress.updates.assign(10**9)
+    summary = train_on_versions(learner, versions=mixed)
+    np.testing.assert_array_equal(learner.algorithm.seen, [[1, 0], [0, 0], [1, 0], [0, 0]])
+    assert summary["policy_lag_min"] == 0 and summary["dropped_steps"] == 2 + 3
 
 
 def test_a_limit_that_drops_most_steps_is_one_warning(caplog):
@@ -552,17 +565,24 @@ def test_credit_and_replay_ratio_survive_a_restart(without_updates):
     assert shown == expected
 
 
-def test_steps_that_fill_a_buffer_again_after_a_restart_earn_no_updates(without_updates):
-    """Each call has 2 steps; the buffer must hold 6 before the first update, also that of a new process."""
+@pytest.mark.parametrize("num_stops", [0, 1, 2])
+def test_steps_that_fill_a_buffer_again_after_a_restart_earn_no_updates(num_stops, without_updates):
+    """Each call has 2 steps; the buffer must hold 6 before the first update, also that of a new process.
+
+    The run stops again so many times while it fills the buffer.
+    """
     settings = {"replay_ratio": 0.5, "initial_collect_steps": 6}
     learner = make_replay_learner(**settings)
     before = [step(learner, i)[0] for i in range(5)]
     assert before == [0, 0, 0, 1, 2]
     learner = restart(learner, **settings)
+    for _ in range(num_stops):
+        assert [step(learner, i) for i in range(2)] == [(2, None)] * 2
+        learner = restart(learner, **settings)
     after = [step(learner, i) for i in range(5)]
     # The 6 steps that fill the buffer earn no update, and the ratio does not count them.
     assert after == [(2, None), (2, None), (2, None), (3, 0.5), (4, 0.5)]
-    assert int(learner.progress.env_steps) == 2 * 10
+    assert int(learner.progress.env_steps) == 2 * (10 + 2 * num_stops)
 
 
 def test_the_credit_of_mixed_in_unrolls_survives_a_restart():

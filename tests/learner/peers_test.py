@@ -12,6 +12,7 @@ from alf.errors import ConfigError, LostPeerError
 from alf.learner import peers
 from alf.training import Experiment
 from tests.example_runs import EXAMPLES, build
+from tests.learner.learner_test import LEGACY, make_learner
 from tests.peer_processes import find_free_ports, tf_config
 
 EXAMPLE = tf_config([1, 2], 0)
@@ -113,6 +114,16 @@ def test_a_process_that_continues_a_run_does_not_join_one_that_begins(tmp_path):
     learner.peers.copy_from_first = lambda variables: [v.assign(tf.zeros_like(v)) for v in variables]
     with pytest.raises(ConfigError, match="continues after 3 updates, but the first one begins a run: its"):
         learner.synchronize()
+
+
+def test_all_processes_begin_with_the_variables_of_the_first_ones_optimizer(monkeypatch):
+    learner, copied = make_learner(optimizer=LEGACY.Adam(0.5)), []
+    monkeypatch.setattr(learner.peers, "copy_from_first", copied.extend)
+    learner.synchronize()
+    (optimizer,) = learner._optimizer._optimizers.values()
+    assert len(optimizer.variables()) == 1 + 2 * 2, "the step, and two averages for each of two variables"
+    expected = [*learner.variables, *optimizer.variables()]
+    assert sorted(map(id, copied)) == sorted(map(id, expected))
 
 
 def test_a_signal_waits_for_the_end_of_the_iteration(tmp_path):

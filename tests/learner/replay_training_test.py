@@ -252,6 +252,22 @@ def test_a_buffer_that_is_cleared_trains_on_every_step_once(unroll_length, lengt
     assert trained == {(env, row) for env in range(2) for row in range(num_frames - 1, last + 1)}
 
 
+@pytest.mark.parametrize("settings", [{"num_updates_per_train_iter": 2}, {"replay_ratio": 0.25}], ids=str)
+def test_unrolls_add_up_to_a_sequence_in_a_buffer_that_is_cleared(settings):
+    envs = make_envs(1)
+    lengths = dict(unroll_length=8, mini_batch_length=16)
+    learner = make_learner(envs, clear_replay_buffer=True, **lengths, **settings)
+    driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=8)
+    driver.start()
+    steps, updates, _ = iterate(driver, 7)
+    if "replay_ratio" in settings:
+        # The second unroll completes the first sequence. From then on the ratio counts.
+        due = due_updates(settings["replay_ratio"], steps[1:])
+        np.testing.assert_array_equal(updates, [0, 0, due[1], due[1], due[3], due[3], due[5]])
+    else:
+        np.testing.assert_array_equal(updates, [0, 2, 2, 4, 4, 6, 6])
+
+
 def test_the_last_update_of_a_pass_over_the_buffer_takes_the_rest():
     driver, learner, algorithm = make(
         whole_replay_buffer_training=True,

@@ -94,14 +94,13 @@ def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, r
     assert int(learner.progress.updates) == num_epochs * num_minibatches
 
 
-def test_minibatches_by_size():
-    training = UnrollTraining(num_epochs=2, mini_batch_size=12, recurrence=2)
+@pytest.mark.parametrize("num_minibatches", [1, 32])
+def test_minibatches_by_size_replace_their_number(num_minibatches):
+    training = UnrollTraining(None, 2, num_minibatches, recurrence=2, mini_batch_size=12)
     learner = Learner(Counting(), SGD(0.0), training)
     learner.observe(numbered(2, 3))
     learner.train()
     assert int(learner.progress.updates) == 2 * (2 * 3 * T // 12)
-    with pytest.raises(ConfigError, match="mini_batch_size is 12, and num_minibatches is 2: set one of them"):
-        UnrollTraining(mini_batch_size=12, num_minibatches=2)
 
 
 def make_policy(rnn=None):

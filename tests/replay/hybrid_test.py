@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.data_structures import Experience, PolicyState
+from alf.data_structures import NO_VERSION, Experience, PolicyState
 from alf.errors import ConfigError
 from alf.replay import HybridReplayer, Sequences, load_replayer, make_replayer
 from alf.schedules import Progress
@@ -69,7 +69,9 @@ def test_a_batch_holds_the_proportion(tmp_path, proportion, num_offline):
     batch, sequences, weight = tf.function(hybrid.sample, autograph=False)(8, 3, PROGRESS)
     assert batch.observation.shape == (4, 8)
     np.testing.assert_array_equal(batch.observation[0], [1.0] * (8 - num_offline) + [2.0] * num_offline)
-    np.testing.assert_array_equal(batch.policy_version[0], [5] * (8 - num_offline) + [0] * num_offline)
+    np.testing.assert_array_equal(
+        batch.policy_version[0], [5] * (8 - num_offline) + [NO_VERSION] * num_offline
+    )
     assert weight.shape == sequences.start.shape == (8,)
 
 

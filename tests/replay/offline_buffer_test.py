@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from alf.core.nest_utils import BoundedTensorSpec
-from alf.data_structures import PolicyState
+from alf.data_structures import NO_VERSION, PolicyState
 from alf.errors import ConfigError
 from alf.replay import (
     Sequences,
@@ -35,7 +35,7 @@ def test_an_offline_buffer_needs_nothing_but_the_file(path):
     offline = load_replayer(path, context=2)
     assert offline.num_steps() == replayer.num_steps()
     for (rows, states), (expected, expected_states) in zip(everything(offline), everything(replayer)):
-        versions = np.zeros_like(expected.policy_version)  # they counted another run's updates
+        versions = np.full_like(expected.policy_version, NO_VERSION)  # they counted another run's updates
         assert_equal_nests(rows, expected._replace(policy_version=versions))
         assert_equal_nests(states, expected_states)
     assert offline.row_spec.observation == {

@@ -129,6 +129,13 @@ def test_a_later_file_and_the_user_win():
     assert value_of("alf.algorithms.PPOAlgorithm.lambda_") == 0.95
 
 
+def test_a_size_of_minibatches_replaces_their_number_in_a_preset():
+    bind("ppo", "floats", "UnrollTraining.mini_batch_size = 64")
+    driver = make_driver()
+    driver.stop()
+    assert value_of("alf.learner.UnrollTraining.num_minibatches") == 32
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "impala", "dqn"])
 def test_images_alone_use_all_cores_for_an_operation(algorithm):
     for kind, threads in (("floats", 1), ("image", None), ("both", None)):

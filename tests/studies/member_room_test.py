@@ -12,6 +12,7 @@ from alf.runs.experiment import Experiment  # noqa: F401  (gin files name it)
 from alf.studies.member_room import find_helpers, request_resources
 from alf.studies.population_settings import Population
 from alf.studies.ranges import LogUniform
+from alf.studies.run_population import find_place
 
 RANGES = {"Adam.learning_rate": LogUniform(1e-4, 1e-2)}
 
@@ -47,6 +48,17 @@ def make_population(**settings):
 def test_what_a_member_occupies(total, num_members, settings, helpers, request_of_each, room):
     found = request_resources(total, make_population(**settings), num_members, helpers)
     assert found == (request_of_each, room)
+
+
+def test_members_that_share_gpus_are_spread_over_all_of_them(monkeypatch):
+    gpus = []
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("alf.studies.run_population.find_gpus", lambda: ["0", "1"])
+    monkeypatch.setattr("alf.studies.placement.RunProcess", lambda *args: gpus.append(args[-1]))
+    place = find_place(make_population(num_gpus=0.5), 4, {})
+    for _ in range(place.capacity):
+        place.start([], "")
+    assert gpus == [["0"], ["1"], ["0"], ["1"]]
 
 
 @pytest.mark.parametrize(

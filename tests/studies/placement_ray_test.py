@@ -2,13 +2,14 @@
 """The runs of a sweep as processes of a Ray cluster on this machine."""
 
 import os
+from unittest import mock
 
 import psutil
 import pytest
 
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
-from alf.studies.placement import LOST, Cluster
+from alf.studies.placement import LOST, Cluster, ClusterProcess
 from alf.studies.run_sweep import Limits, find_place
 from tests.studies.runner_test import Sweeping, read_logs, stop_when
 from tests.studies.stand_ins import count_most_at_a_time, read_events, wait_until
@@ -83,6 +84,36 @@ def test_a_run_ends_and_is_reported_as_lost_when_its_actor_dies(ray, tmp_path):
     wait_until(lambda: process.poll() is not None)
     assert process.poll() == LOST
     wait_until(lambda: not any(run.path in command for command in list_commands()))
+
+
+@pytest.mark.parametrize("method", ["interrupt", "kill"])
+def test_only_an_actor_that_has_answered_is_asked_to_end_its_run(method, subtests):
+    """Any other may have no room yet, and would never answer."""
+    for has_answered in (False, True):
+        ray, actor = mock.Mock(), mock.Mock()
+        answer = [actor.wait.remote()]
+        ray.wait.return_value = (answer, []) if has_answered else ([], answer)
+        ray.get.return_value = None  # the run goes on
+        process = ClusterProcess(ray, actor)
+        assert process.poll() is None
+        getattr(process, method)()
+        with subtests.test(has_answered=has_answered):
+            assert ray.kill.mock_calls == ([] if has_answered else [mock.call(actor)])
+            assert getattr(actor, method).remote.call_count == has_answered
+
+
+@pytest.mark.parametrize("method", ["interrupt", "kill"])
+def test_a_run_that_waits_for_room_ends_at_once(ray, tmp_path, method):
+    place = make_cluster(ray, CPUS)
+    arguments = ["-c", "import time; time.sleep(600)"]
+    first, second = (place.start(arguments, str(tmp_path / f"{i}.txt")) for i in range(2))
+    try:
+        getattr(second, method)()
+        wait_until(lambda: second.poll() is not None, seconds=60.0)
+        assert second.poll() == LOST and first.poll() is None
+    finally:
+        for process in (first, second):
+            place.release(process)
 
 
 def list_commands():
