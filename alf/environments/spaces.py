@@ -46,7 +46,7 @@ def make_action_converter(space, batch_size):
 
 
 def sample_actions(spec, batch_size, rng):
-    """Returns a random nest of actions [B, ...] within a nest of specs, floats also within [-10, 10].
+    """Returns a random nest of actions [B, ...] within a nest of specs; floats, if possible, in [-10, 10].
 
     Args:
         spec: nest of `ArraySpec`, without the batch dimension.

@@ -196,9 +196,6 @@ class EvaluationProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[reader],
-            # A terminal's Ctrl-C only reaches the run. And the process has a group, to end with what its
-            # environments have started.
-            start_new_session=True,
             # One thread, because training needs the cores.
             env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1"},
         )
@@ -231,8 +228,9 @@ class EvaluationProcess:
         """Kills the process, also during an evaluation. Any thread may call this."""
         # Not SIGTERM, which a process that hangs may not obey, and then the thread in `end` would wait for
         # its answer. Nothing is lost: the process has only read, and worker processes end when it does.
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(ProcessLookupError):  # it has ended, or has no group yet
             os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.kill()
 
     def close(self):
         """Kills the process."""

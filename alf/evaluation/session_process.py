@@ -21,6 +21,9 @@ from alf.workers.process import die_with_owner
 
 def main():
     """Answers requests until the standard input ends."""
+    # A terminal's Ctrl-C only reaches the run, and what environments start ends with this process. Not a
+    # session, for the reason in `alf.workers.process`.
+    os.setpgrp()
     die_with_owner(int(sys.argv[3]))
     # First the copy: it keeps the pipe to the run after the next line has redirected descriptor 1.
     answers = os.fdopen(os.dup(1), "wb")

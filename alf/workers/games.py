@@ -21,8 +21,8 @@ from alf.workers.arrays import (
     describe,
     fit,
     without_bools,
-    wrong_result,
 )
+from alf.workers.env_calls import reset_env, step_env
 from alf.workers.info import make_info_reader
 
 ACTION_MASK = "action_mask"  # PettingZoo's name for this entry of an observation
@@ -107,7 +107,7 @@ class Game(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         self._num_steps, self._living = 0, []
-        observation, _ = self._show(self._table.reset({} if seed is None else {"seed": seed}))
+        observation, _ = self._show(self._table.reset(seed))
         if not self._living:
             raise MisfitError("reset() began a game without agents")
         return observation, {}
@@ -171,9 +171,7 @@ class _Parallel:
     def reset(self, seed):
         """Begins a game. Returns a dict from the agents in it to `Seen`."""
         self._ended = set()  # before the environment begins: all agents may enter the new game
-        result = self.env.reset(**seed)
-        if not isinstance(result, (tuple, list)) or len(result) != 2:
-            raise wrong_result("reset", result)
+        result = reset_env(self.env, seed)
         return {agent: _see(agent, *result) for agent in self.env.agents}
 
     def choose(self, actions):
@@ -182,10 +180,7 @@ class _Parallel:
 
     def step(self, actions):
         """Plays a step. Returns a dict to `Seen` from the agents that were in the game or enter it."""
-        result = self.env.step(actions)
-        if not isinstance(result, (tuple, list)) or len(result) != 5:
-            raise wrong_result("step", result)
-        observations, *outcomes, infos = result
+        observations, *outcomes, infos = step_env(self.env, actions)
         seen = {}
         for agent in actions:
             reward, terminated, truncated = (
@@ -244,7 +239,7 @@ class _Turns:
         return self._legal
 
     def reset(self, seed):
-        self.env.reset(**seed)
+        self.env.reset() if seed is None else self.env.reset(seed=seed)
         return self._look_at_all()
 
     def choose(self, actions):

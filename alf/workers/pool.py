@@ -46,10 +46,10 @@ class WorkerSplit:
                 channel.send(HOLD + pack_object(held))
 
     def reset(self):
-        self._run_command(RESET)
+        self._ask_all(RESET, begins=True)
 
     def step(self):
-        self._run_command(STEP)
+        self._ask_all(STEP, begins=True)
 
     def measure_step_seconds(self):
         """Measures the fastest of 5 random steps of environment 0, in seconds. Call `reset` afterwards.
@@ -73,7 +73,7 @@ class WorkerSplit:
         If a worker is lost meanwhile, the environments of its successor are called. Workers that are replaced
         later do not know of the call.
         """
-        return [result for results in self._ask_all("call", name, *args) for result in results]
+        return [result for results in self._call_all("call", name, *args) for result in results]
 
     def set_attr(self, name, value):
         """Sets an attribute of each environment, as `EnvBatch.set_attr`; also in workers that come later."""
@@ -82,7 +82,7 @@ class WorkerSplit:
         # because that split's thread may pickle the old one at this moment.
         attributes[self._index] = {**before, name: value}
         try:
-            self._ask_all("set_attr", name, value)
+            self._call_all("set_attr", name, value)
         except BaseException:
             attributes[self._index] = before
             raise
@@ -112,18 +112,28 @@ class WorkerSplit:
             raise losses[0]
         return replies[0]
 
-    def _ask_all(self, method, *args):
+    def _call_all(self, method, *args):
         """Calls a method of all `EnvBatch`es; returns a list of the results, in the order of the rows."""
+        return self._ask_all(CALL + pack_object((method, *args)))
+
+    def _ask_all(self, command, begins=False):
+        """Sends a command to all workers; returns a list of the replies, in the order of the rows.
+
+        With `begins` new workers begin episodes instead, and with `restart_on_error` an environment that
+        raises is a loss.
+        """
         if self._closed:
             raise RuntimeError("the worker processes were closed")
-        command, results = CALL + pack_object((method, *args)), {}
         self._renew_channels()
-        channels = self._channels
-        # Without a RESET for new workers, unlike `_run_command`: their episodes begin with the next step.
+        channels, results = self._channels, {}
+        # All workers step at the same time: every command is sent before any reply is received. The loop
+        # repeats only for workers that were lost; those that replace them may get lost, too.
         while channels:
-            for channel in channels.values():
-                channel.send(command)
-            replies, losses = self._workers.receive_replies(channels)
+            for index, channel in channels.items():
+                channel.send(RESET if begins and index in self._new else command)
+            if begins:  # before the replies: workers that are replaced from now on have not begun
+                self._new.difference_update(channels)
+            replies, losses = self._workers.receive_replies(channels, restarts=begins)
             results |= replies
             if losses:
                 lost = {index: channels[index].worker for index in losses}
@@ -131,26 +141,6 @@ class WorkerSplit:
             self._renew_channels()
             channels = {index: self._channels[index] for index in losses}
         return [results[index] for index in sorted(results)]
-
-    def _run_command(self, command):
-        if self._closed:
-            raise RuntimeError("the worker processes were closed")
-        self._renew_channels()
-        channels = self._channels
-        # All workers step at the same time: every command is sent before any reply is received. The loop
-        # repeats only for workers that were replaced meanwhile.
-        while channels:
-            for index, channel in channels.items():
-                channel.send(RESET if index in self._new else command)
-            # Before the replies: only workers that are replaced from now on belong into the next round.
-            self._new.clear()
-            _, losses = self._workers.receive_replies(channels, restarts=True)
-            if losses:
-                lost = {index: channels[index].worker for index in losses}
-                self.num_restarts += self._workers.replace(lost)
-            # New workers begin episodes. They may get lost, too.
-            self._renew_channels()
-            channels = {index: self._channels[index] for index in self._new}
 
     def _renew_channels(self):
         """Takes the channels to workers that were replaced, by this split or another one."""

@@ -126,12 +126,12 @@ class SharedWorkers:
                     losses[index] = loss
                     channel.worker.note_loss(loss)
         except BaseException:  # Ctrl-C
-            kill_workers([channel.worker for index, channel in channels.items() if index not in replies])
+            _silence([channel for index, channel in channels.items() if index not in replies])
             raise
         # A reply that stays in a socket would be taken for the answer to the next command. So errors are
         # raised only after all replies have come, and a worker that has not replied is killed.
         if losses:
-            kill_workers([channels[index].worker for index in losses])
+            _silence([channels[index] for index in losses])
         errors = {index: reply for index, reply in replies.items() if isinstance(reply, Exception)}
         for index, error in errors.items():
             if not (restarts and self._settings.restart_on_error):
@@ -186,7 +186,9 @@ class SharedWorkers:
                     if any(layout != self.layout for layout in layouts):
                         raise EnvError(f"{self.running[index].name} has other spaces after its restart")
             except BaseException as error:
-                self._failure = error
+                # A later call must not raise a KeyboardInterrupt that nobody has asked for.
+                interrupted = WorkerError("the restart of worker processes was interrupted")
+                self._failure = error if isinstance(error, Exception) else interrupted
                 raise
             # Last, because splits that see another number take the channels of the new workers.
             self.num_replaced += 1
@@ -267,6 +269,13 @@ def _list_gpus(numbers):
             f"(CUDA_VISIBLE_DEVICES={visible!r})"
         )
     return [names[number] for number in numbers] or [""]
+
+
+def _silence(channels):
+    """Kills the workers of channels, and removes replies that have come meanwhile."""
+    kill_workers([channel.worker for channel in channels])
+    for channel in channels:
+        channel.read_rest()
 
 
 def _close(workers, memory_file, timeout):

@@ -43,11 +43,11 @@ def space_from_spec(spec):
         return spaces.Dict({key: space_from_spec(part) for key, part in spec.items()})
     if isinstance(spec, (tuple, list)):
         return spaces.Tuple([space_from_spec(part) for part in spec])
-    if not hasattr(spec, "minimum") and spec.dtype.kind == "f":
+    if not hasattr(spec, "minimum") and spec.dtype.kind in "fi":
         return spaces.Box(-np.inf, np.inf, spec.shape, spec.dtype)
     if not hasattr(spec, "minimum"):  # a Box of unsigned integers or bools has no infinite bounds
         limits = BoundedArraySpec(spec.shape, spec.dtype)
-        return spaces.Box(limits.minimum, limits.maximum, spec.shape, spec.dtype)
+        return spaces.Box(int(limits.minimum), int(limits.maximum), spec.shape, spec.dtype)
     if np.issubdtype(spec.dtype, np.integer) and spec.shape == ():
         start = int(spec.minimum)
         return spaces.Discrete(int(spec.maximum) - start + 1, start=start, dtype=spec.dtype)

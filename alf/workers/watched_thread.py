@@ -69,7 +69,7 @@ class WatchedThread:
         self._calls.put((self._num_calls, functools.partial(function, *args)))
         seconds = getattr(self._settings, limit)
         if limit == "step_timeout" and self._settings.restart_on_error:
-            seconds += self._settings.start_timeout
+            seconds, limit = seconds + self._settings.start_timeout, "step_timeout + start_timeout"
         deadline, number = running_time() + seconds, None
         while number != self._num_calls:  # after Ctrl-C there is also the reply to an earlier call
             try:

@@ -10,7 +10,8 @@ from alf.data_structures import FIRST, LAST, MID
 from alf.environments import ArraySpec, BoundedArraySpec, GymnasiumEnvironment, load
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
-from alf.workers.specs import spec_from_space
+from alf.workers.arrays import without_bools
+from alf.workers.specs import space_from_spec, spec_from_space
 from tests.workers.envs import REFUSED_SPACES
 
 NEXT_STEP = gymnasium.vector.AutoresetMode.NEXT_STEP
@@ -484,6 +485,26 @@ def test_specs_of_spaces():
         spaces.Dict({"a": spaces.Tuple((spaces.Discrete(2), spaces.MultiBinary(1)))}), "x"
     )
     assert nested["a"][1].shape == (1,)
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+@pytest.mark.parametrize(
+    "dtype, bounds",
+    [
+        (np.uint8, (0, 255)),
+        (np.bool_, (0, 1)),
+        (np.int64, (np.iinfo(np.int64).min, np.iinfo(np.int64).max)),
+        (np.float32, None),
+    ],
+)
+def test_spaces_of_specs_without_bounds(dtype, bounds, shape):
+    """Bools become uint8 with the bounds of bools, as those of an environment."""
+    space = space_from_spec(ArraySpec(shape, dtype))
+    assert isinstance(space, spaces.Box) and (space.shape, space.dtype) == (shape, dtype)
+    assert space.contains(np.asarray(space.sample()))
+    spec = spec_from_space(without_bools(space), "x")
+    dtype = np.uint8 if dtype is np.bool_ else dtype
+    assert spec == (BoundedArraySpec(shape, dtype, *bounds) if bounds else ArraySpec(shape, dtype))
 
 
 @pytest.mark.parametrize("kind", ["observation", "action"])

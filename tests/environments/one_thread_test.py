@@ -15,7 +15,7 @@ from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
 from tests.builders import build_driver, build_python_env
-from tests.workers.envs import CountEnv
+from tests.workers.envs import CloseEnv, CountEnv, LevelEnv, act_once
 
 
 class ThreadEnv(CountEnv):
@@ -144,6 +144,42 @@ def test_environments_that_raise_are_made_again_in_the_thread():
     env.close()
     assert {method for method, _ in places} == {"made", "reset", "step", "closed"}
     assert len({thread for _, thread in places}) == 1
+
+
+def test_a_step_that_makes_environments_again_may_take_longer(tmp_path):
+    """As long as their constructor may take."""
+    path = tmp_path / "raised"
+
+    def make_env():
+        if path.exists():
+            time.sleep(0.3)
+        return CountEnv(at=1, act=functools.partial(act_once, path, raise_error))
+
+    env = build_python_env([make_env], 0, "thread", restart_on_error=True, step_timeout=0.05)
+    env.reset()
+    np.testing.assert_array_equal(env.step(np.zeros(1, np.int64)).step_type, FIRST)
+    env.close()
+
+
+def test_the_end_has_a_time_out_of_its_own():
+    go_on = threading.Event()
+    env = build_python_env([functools.partial(CloseEnv, go_on.wait)], 0, "thread", close_timeout=0.1)
+    with pytest.raises(WorkerError, match=r"did not answer within close_timeout=0\.1 s"):
+        env.close()
+    env.close()
+    go_on.set()
+
+
+def test_after_ctrl_c_the_late_reply_is_not_taken_for_the_next_one(monkeypatch):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    env = build_python_env([LevelEnv], 0, "thread")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("alf.workers.watched_thread.running_time", interrupt)  # called before it waits
+        env.call("where")
+    assert env.call("set_level", 4) == [(0, 4)]
+    env.close()
 
 
 def test_splits_need_workers():

@@ -11,9 +11,11 @@ import pytest
 
 from alf.data_structures import FIRST, LAST
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
+from alf.environments.spaces import sample_actions
 from alf.errors import ConfigError
 from alf.runs.saved_run import make_env
 from alf.testing import EnvironmentContract, rollout
+from alf.workers.specs import spec_from_space
 from tests.environments.gymnasium_env_test import NO, ReplayVectorEnv
 from tests.extras import NEEDS_ENVPOOL
 from tests.workers.envs import CountEnv
@@ -79,6 +81,23 @@ def test_random_actions_follow_from_the_seed(continuous):
     assert len(np.unique(actions(1))) > 5
     np.testing.assert_array_equal(actions(1), actions(1))
     assert not np.array_equal(actions(1)[:3], actions(2)[:3])
+
+
+@pytest.mark.parametrize(
+    "bounds, expected",
+    [
+        ((15, 30), (15, 30)),
+        ((-40, -12), (-40, -12)),
+        ((-40, 12), (-10, 10)),
+        ((-2, np.inf), (-2, 10)),
+        ((-np.inf, np.inf), (-10, 10)),
+    ],
+)
+def test_random_actions_are_within_their_bounds(bounds, expected):
+    spec = spec_from_space(gymnasium.spaces.Box(*bounds, (3,)), "action")
+    actions = sample_actions(spec, 300, np.random.RandomState(0))
+    assert actions.shape == (300, 3) and actions.dtype == np.float32
+    assert expected[0] <= actions.min() < actions.max() <= expected[1]
 
 
 KINDS = [

@@ -3,18 +3,25 @@
 
 import os
 import signal
+import sys
 import time
 
 import gin
 import psutil
 import pytest
+import tensorflow as tf
 
 from alf.config.registry import own_config
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.environments import load
 from alf.errors import ConfigError, EnvError
+from alf.evaluation.session import EvaluationProcess
+from alf.runs.run_description import RunDescription
 from alf.training import Evaluator
 from tests.builders import find_evaluator
 from tests.evaluation.evaluator_test import check_scope, make_configured, wait_until
+from tests.programs import run_program
+from tests.workers.pool_test import alive
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
@@ -116,3 +123,54 @@ def test_workers_need_environments_that_can_be_divided(tmp_path):
         with pytest.raises(ConfigError, match="Experiment.env needs an argument batch_size"):
             evaluator.open(trainer.learner.policy)
         trainer.close()
+
+
+@pytest.fixture
+def hanging(tmp_path):
+    """The folder of a run whose environment starts a process and hangs, and an empty folder for their ids."""
+    root_dir, pids = tmp_path / "run", tmp_path / "pids"
+    root_dir.mkdir()
+    pids.mkdir()
+    specs = (
+        tf.TensorSpec((4,), tf.float32),
+        BoundedTensorSpec((), tf.int64, 0, 2),
+        tf.TensorSpec((), tf.float32),
+    )
+    (root_dir / "run.json").write_text(RunDescription(*specs, [], {}).to_json())
+    (root_dir / "operative_config.gin").write_text(f"""
+        alf.environments.load.name = "tests.workers.envs:start_and_hang"
+        alf.environments.load.num_workers = 0
+        alf.environments.load.folder = "{pids}"
+    """)
+    return root_dir, pids
+
+
+def begin_to_hang(root_dir, pids):
+    """Starts an `EvaluationProcess`, and waits until its environment hangs."""
+    settings = {"batch_size": 1, "num_episodes": 1, "deterministic": True, "seed": None}
+    process = EvaluationProcess(str(root_dir), settings)
+    process.begin("no checkpoint")
+    wait_until(lambda: len(os.listdir(pids)) == 2)
+    return process
+
+
+def wait_for_ends(pids):
+    wait_until(lambda: not any(alive(int(pid)) for pid in os.listdir(pids)))
+
+
+def test_a_process_that_is_stopped_takes_the_processes_of_its_environments_along(hanging):
+    process = begin_to_hang(*hanging)
+    process.stop()
+    wait_for_ends(hanging[1])
+    process.close()
+
+
+def begin_and_die():
+    begin_to_hang(*sys.argv[1:])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_that_hangs_ends_with_its_run(hanging):
+    done = run_program(f"{__name__}:begin_and_die", *hanging)
+    assert done.status == -signal.SIGKILL, done.err
+    wait_for_ends(hanging[1])

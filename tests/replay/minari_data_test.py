@@ -135,6 +135,20 @@ def test_a_data_set_and_its_file_are_the_same(folder):
         assert new.truncations.tolist() == [*[False] * (len(new) - 1), not old.terminations[-1]]
 
 
+@NEEDS_MINARI
+def test_integers_without_bounds_get_those_of_their_type(folder):
+    """Environments of TF-Agents may have such observations."""
+    space = spaces.Box(0, 255, (2,), np.uint8)
+    make_data_set("mine/bytes-v0", space)
+    from_minari("mine/bytes-v0", str(folder / "file.npz"))
+    with np.load(folder / "file.npz") as file:
+        arrays = dict(file.items())
+    header, bounds = str(arrays["header"]), ', "minimum": [0, 0], "maximum": [255, 255]'
+    assert bounds in header
+    np.savez(folder / "file.npz", **{**arrays, "header": np.array(header.replace(bounds, ""))})
+    assert to_minari(str(folder / "file.npz"), "mine/again-v0").spec.observation_space == space
+
+
 def cut(nest, part):
     return tf.nest.map_structure(lambda x: x[part], nest)
 

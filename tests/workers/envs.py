@@ -413,6 +413,13 @@ class StartsProcess(CountEnv):
         return observation
 
 
+def start_and_hang(folder):
+    """A constructor that starts a process and hangs. Two files have the ids of that process and its own."""
+    process = subprocess.Popen(["sleep", "1000"])
+    open(os.path.join(folder, str(process.pid)), "x").close()
+    hang(folder, sleep_for_long)
+
+
 class CloseEnv(CountEnv):
     """Calls `act` when it is closed, and then writes a file `path`."""
 

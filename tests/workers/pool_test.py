@@ -194,6 +194,13 @@ def test_an_exception_of_a_constructor_arrives_with_its_traceback():
     assert has_traceback_of_own_error(info.value)
 
 
+def test_a_constructor_that_fails_ends_the_other_workers_in_silence(warnings, capfd):
+    raises = {"at": 0, "act": envs.raise_own_error}
+    with pytest.raises(KeyError), make(size=3, num_workers=3, special=raises, close_timeout=60.0):
+        pass
+    assert not warnings and "Traceback" not in capfd.readouterr().err
+
+
 def test_a_timeout_error_of_an_environment_is_no_hanging_worker(pool):
     before = pool.num_restarts
     with pytest.raises(TimeoutError, match="my simulator's"):
@@ -224,6 +231,27 @@ def test_a_worker_that_hangs_beside_an_exception_cannot_reply_late(pool, hangs):
     pool.reset()
     assert pool.num_restarts == before + 1
     np.testing.assert_array_equal(pool.arrays.step_type, FIRST)
+
+
+@pytest.mark.parametrize("method, step_type, count", [("step", MID, 3), ("reset", FIRST, 0)])
+def test_after_ctrl_c_no_late_reply_is_taken_for_the_next_one(pool, monkeypatch, method, step_type, count):
+    pool.step()
+    restarts, pid, receive_reply = pool.num_restarts, pool.pids[1], Channel.receive_reply
+
+    def interrupt(channel, *args):
+        if channel.worker.process.pid == pid:
+            wait_until(channel.has_reply)  # which nobody receives
+            raise KeyboardInterrupt
+        return receive_reply(channel, *args)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Channel, "receive_reply", interrupt)
+        pool.step()
+    assert not alive(pid)
+    getattr(pool, method)()
+    assert pool.num_restarts == restarts + 1 and pid not in observed(pool)[:, PID]
+    assert pool.arrays.step_type.tolist() == [step_type] * 2 + [FIRST] * 3
+    assert observed(pool)[:, STEP].tolist() == [count] * 2 + [0] * 3
 
 
 def test_environments_with_other_spaces_are_refused():

@@ -14,8 +14,9 @@ import psutil
 import pytest
 from absl import logging
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, EnvError
 from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
+from alf.workers.shared_workers import SharedWorkers
 from tests.workers import envs
 from tests.workers.envs import CountEnv, SerialEnv, WaitEnv
 from tests.workers.hangs import Hangs
@@ -188,6 +189,44 @@ def test_all_splits_end_when_no_restart_is_left():
         splits[1].arrays.action[0][:] = 0
         for split in reversed(splits):
             with pytest.raises(WorkerError, match="exit status 7; max_restarts=0 is reached"):
+                split.step()
+
+
+@pytest.mark.parametrize(
+    "broken, error, message",
+    [
+        ({"at": 0, "act": envs.raise_own_error}, KeyError, "my own bug"),
+        ({"action_space": envs.spaces.Discrete(9)}, EnvError, "other spaces after its restart"),
+    ],
+)
+def test_a_restart_that_fails_is_an_error_in_all_splits(tmp_path, broken, error, message):
+    def make_env(path):
+        return CountEnv(**broken if path.exists() else {})
+
+    path = tmp_path / "broken"
+    with make([functools.partial(make_env, path)] * 2, num_workers=1) as splits:
+        for split in splits:
+            split.reset()
+        path.touch()
+        os.kill(splits[0].pids[0], signal.SIGKILL)
+        for split in (*splits, splits[0]):
+            with pytest.raises(error, match=message):
+                split.step()
+
+
+def test_a_restart_that_is_interrupted_is_an_error_in_all_splits(monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with make([CountEnv] * 2, num_workers=1) as splits:
+        for split in splits:
+            split.reset()
+        os.kill(splits[0].pids[0], signal.SIGKILL)
+        monkeypatch.setattr(SharedWorkers, "_start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            splits[0].step()
+        for split in splits:
+            with pytest.raises(WorkerError, match="the restart of worker processes was interrupted"):
                 split.step()
 
 
