@@ -61,9 +61,9 @@ def sample_actions(spec, batch_size, rng):
         if np.issubdtype(spec.dtype, np.integer):
             # In int64, because the upper end is excluded, and an int32 cannot hold its maximum plus 1.
             return rng.randint(spec.minimum, spec.maximum.astype(np.int64) + 1, shape).astype(spec.dtype)
-        # Where the bounds are on one side of -10 or 10, this limit does not apply.
-        low = np.where(spec.maximum > -10, np.maximum(spec.minimum, -10), spec.minimum)
-        high = np.where(spec.minimum < 10, np.minimum(spec.maximum, 10), spec.maximum)
+        # Where both bounds are above 10, or below -10, an interval of 20 at the nearer one.
+        low = np.maximum(spec.minimum, np.where(spec.maximum > -10, -10, spec.maximum - 20))
+        high = np.minimum(spec.maximum, np.where(spec.minimum < 10, 10, spec.minimum + 20))
         return rng.uniform(low, high, shape).astype(spec.dtype)
 
     return tf.nest.map_structure(sample, spec)

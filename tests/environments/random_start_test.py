@@ -87,7 +87,8 @@ def test_random_actions_follow_from_the_seed(continuous):
     "bounds, expected",
     [
         ((15, 30), (15, 30)),
-        ((-40, -12), (-40, -12)),
+        ((-40, -12), (-32, -12)),
+        ((20, np.inf), (20, 40)),
         ((-40, 12), (-10, 10)),
         ((-2, np.inf), (-2, 10)),
         ((-np.inf, np.inf), (-10, 10)),
