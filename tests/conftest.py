@@ -41,6 +41,7 @@ PROGRAMS = (
 )
 # Files that match PROGRAMS but stay in this process.
 IN_PROCESS = (
+    "bin/experiment_flags_test.py",
     "bin/smoke_test.py",
     "distributed/answers_test.py",
     "distributed/collector_actor_test.py",

@@ -4,7 +4,7 @@
 import gin
 import pytest
 
-from alf.bin import train as alf_train
+from alf.config.parsing import parse_config
 from benchmarks.one_run import Run, train
 from tests.benchmarks.conftest import import_program
 
@@ -19,7 +19,7 @@ def test_every_option_changes_settings_that_exist(algorithm, tmp_path):
         gin.clear_config()
         path = tmp_path / "config.gin"
         path.write_text(make_config(example, option))
-        alf_train.parse_config([str(path)], [])
+        parse_config([str(path)], [])
         for setting in (*settings, f"StopCriteria.num_env_steps = {example.max_env_steps}"):
             name, value = setting.split(" = ")
             assert gin.config_str().count(f"{name} = {value}\n") == 1

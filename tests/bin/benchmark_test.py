@@ -10,6 +10,7 @@ import time
 import types
 from pathlib import Path
 
+import gin
 import numpy as np
 import pytest
 
@@ -29,14 +30,14 @@ from tests.builders import build_driver
 def bench(tmp_path, command):
     """A function that measures a gin file, or what flags name; returns status, result and error lines."""
 
-    def run(config=None, **values):
+    def run(config=None, settings=(), **values):
         if config is not None:
             path = tmp_path / "mine.gin"
             path.write_text("\n".join(line.strip() for line in config.splitlines()))
             values["gin_file"] = [str(path)]
         defaults = {"gin_file": [], "gin_param": [], "root_dir": None, "checkpoint": "newest"}
-        settings = {**defaults, "measure_seconds": 0.3, "sample_only": False, **values}
-        status, out, errors = command(benchmark, **settings)
+        values = {**defaults, "measure_seconds": 0.3, "sample_only": False, **values}
+        status, out, errors = command(benchmark, *settings, **values)
         return status, json.loads(out) if out else None, errors
 
     return run
@@ -69,6 +70,16 @@ def test_measures_sampling_then_training(bench):
     assert result["sampling"]["updates_per_second"] == 0 < result["training"]["updates_per_second"]
     assert result["num_episodes"] > 0 and result["average_return"] > 0 and result["cores"] == os.cpu_count()
     assert result["gin_file"][0].endswith("mine.gin")
+
+
+def test_it_names_what_to_measure_as_alf_train_does(bench):
+    settings = ["--num_envs=4", "--num_groups=1", "--unroll_length=4", "--fc_layer_params=(8,)"]
+    given = dict(env="CartPole-v1", algorithm="impala", sample_only=True)
+    status, result, errors = bench(settings=settings, **given)
+    assert (status, errors) == (0, []) and result["sampling"]["env_steps"] > 0
+    assert "Experiment.num_envs = 4" in result["bindings"]
+    status, _, errors = bench(settings=[*settings, "--RMSprop.rho=0.5"], **given)
+    assert (status, errors) == (2, ["error: nothing reads the gin binding RMSprop.rho"])
 
 
 def test_each_step_is_measured_once():
@@ -107,8 +118,9 @@ def test_a_run_gives_its_configuration_and_its_policy(bench, root_of, learners):
         return {str(path): path.stat().st_mtime_ns for path in Path(root_dir).rglob("*")}
 
     before = list_files()
-    status, result, _ = bench(root_dir=root_dir, sample_only=True)
+    status, result, _ = bench(root_dir=root_dir, settings=["--unroll_length=2"], sample_only=True)
     assert status == 0 and result["checkpoint"].endswith("ckpt-2")
+    assert gin.query_parameter("Experiment.unroll_length") == 2
     saved = SavedRun(root_dir)
     policy = Experiment().make_policy(*saved.description[:3])  # gin still has the run's configuration
     saved.restore(policy)
@@ -129,8 +141,8 @@ def test_the_result_is_there_though_an_environment_cannot_be_closed(bench, monke
 
 
 WRONG = [
-    ({}, "name either --gin_file, or --root_dir"),
-    ({"config": KINDS["cartpole"], "root_dir": "anywhere"}, "name either --gin_file, or --root_dir"),
+    ({}, "name either a gin file or --env, or --root_dir"),
+    ({"config": KINDS["cartpole"], "root_dir": "anywhere"}, "name either a gin file or --env, or --root_dir"),
     ({"root_dir": "/no/such/run"}, "holds no run"),
     (
         {"config": KINDS["cartpole"], "measure_seconds": float("nan")},

@@ -12,7 +12,7 @@ from alf.tools import env_check
 DEFAULTS = dict(
     gin_file=[],
     gin_param=[],
-    name=None,
+    env=None,
     num_steps=8,
     max_seconds=60.0,
     step_timeout=60.0,
@@ -59,7 +59,7 @@ def check(command, tmp_path):
 
 def test_a_name_that_is_right(check):
     params = ["alf.environments.load.batch_size = 7", "alf.environments.load.max_episode_steps = 4"]
-    status, out, errors = check(name="MountainCar-v0", gin_param=params)
+    status, out, errors = check(env="MountainCar-v0", gin_param=params)
     assert (status, errors) == (0, [])
     assert out.startswith("8 random steps, 2 episodes ended\nproblems: none\n")
     assert "7 steps take" in out
@@ -69,7 +69,7 @@ def test_what_load_does_with_the_batch_is_not_for_the_environment(check):
     """The constructor knows none of these."""
     values = dict(seed=None, num_workers=3, render_mode="'rgb_array'", max_random_steps=2, num_splits=2)
     params = [f"alf.environments.load.{name} = {value}" for name, value in values.items()]
-    status, out, errors = check(name="MountainCar-v0", gin_param=params)
+    status, out, errors = check(env="MountainCar-v0", gin_param=params)
     assert (status, errors) == (0, [])
     assert "problems: none" in out and "32 steps take" in out
 
@@ -82,7 +82,7 @@ def test_a_constructor_that_cannot_render(check):
 
 @pytest.mark.parametrize("config", [GIN, "import broken_env_module\nExperiment.env = @Adam"])
 def test_the_name_counts_more_than_the_gin_file(check, config):
-    status, out, errors = check(config, name="MountainCar-v0")
+    status, out, errors = check(config, env="MountainCar-v0")
     assert (status, errors) == (0, []) and "problems: none" in out
 
 
@@ -90,7 +90,7 @@ def test_a_class_of_a_module_in_the_current_directory(check, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(sys.path))
     (tmp_path / "env_here.py").write_text(BROKEN.replace("Broken", "Here"))
-    status, out, errors = check(name="env_here:Here")
+    status, out, errors = check(env="env_here:Here")
     assert (status, errors) == (1, []) and "the observation has values from 0 to 2" in out
 
 
@@ -116,29 +116,29 @@ def test_one_that_hangs_is_one_line(check):
 
 
 WRONG = [
-    (dict(), "name --gin_file, or the environment: --name=CartPole-v1"),
+    (dict(), "name --gin_file, or the environment: --env=CartPole-v1"),
     (
         dict(config=""),
         'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1"',
     ),
-    (dict(name="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
+    (dict(env="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
     (
-        dict(name="CartPole-v1", gin_param=["Summaries.interval = 3"]),
+        dict(env="CartPole-v1", gin_param=["Summaries.interval = 3"]),
         "nothing reads the gin",
     ),
     (dict(config="import broken_env_module\nExperiment.env = @Adam"), "Experiment.env is not"),
-    (dict(name="CartPole-v1", num_steps=0), "--num_steps is 0"),
-    (dict(name="CartPole-v1", step_timeout=0.0), "--step_timeout is 0.0"),
-    (dict(name="CartPole-v1", start_timeout=0.0), "--start_timeout is 0.0"),
-    (dict(name="CartPole-v1", num_steps=10**30), "--num_steps is 1000"),
-    (dict(name="CartPole-v1", step_timeout=1e30), "--step_timeout is 1e+30: it must be a number above 0"),
-    (dict(name="CartPole-v1", start_timeout=1e30), "--start_timeout is 1e+30"),
-    (dict(name="CartPole-v1", max_seconds=float("nan")), "--max_seconds is nan"),
+    (dict(env="CartPole-v1", num_steps=0), "--num_steps is 0"),
+    (dict(env="CartPole-v1", step_timeout=0.0), "--step_timeout is 0.0"),
+    (dict(env="CartPole-v1", start_timeout=0.0), "--start_timeout is 0.0"),
+    (dict(env="CartPole-v1", num_steps=10**30), "--num_steps is 1000"),
+    (dict(env="CartPole-v1", step_timeout=1e30), "--step_timeout is 1e+30: it must be a number above 0"),
+    (dict(env="CartPole-v1", start_timeout=1e30), "--start_timeout is 1e+30"),
+    (dict(env="CartPole-v1", max_seconds=float("nan")), "--max_seconds is nan"),
     (
-        dict(name="CartPole-v1", gin_param=["alf.environments.load.max_episode_steps = 0"]),
+        dict(env="CartPole-v1", gin_param=["alf.environments.load.max_episode_steps = 0"]),
         "alf.environments.load.max_episode_steps is 0",
     ),
-    (dict(name="CartPole-v1", max_seconds=0.0), "--max_seconds is 0.0"),
+    (dict(env="CartPole-v1", max_seconds=0.0), "--max_seconds is 0.0"),
 ]
 
 
@@ -159,7 +159,7 @@ def test_an_argument_that_no_setting_of_load_is_meant_by(check, name, hint):
 
 
 def test_an_argument_that_the_constructor_does_not_know_is_a_wrong_setting(check):
-    status, out, errors = check(name="CartPole-v1", gin_param=["alf.environments.load.num_worker = 2"])
+    status, out, errors = check(env="CartPole-v1", gin_param=["alf.environments.load.num_worker = 2"])
     assert (status, out, len(errors)) == (2, "", 1)
     assert "unexpected keyword argument 'num_worker'" in errors[0]
     assert errors[0].endswith("; did you mean alf.environments.load.num_workers = 2 ?")

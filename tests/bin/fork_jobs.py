@@ -42,8 +42,15 @@ def under_nohup():
 
 
 def leaves_a_thread():
+    """A command that ends with an error if its argument says so."""
     command._EXIT_SECONDS = 0.5
-    train.main = lambda argv: threading.Thread(target=time.sleep, args=(600,), name="Simulator").start()
+
+    def main(argv):
+        threading.Thread(target=time.sleep, args=(600,), name="Simulator").start()
+        if "raises" in argv:
+            raise KeyError("my own bug")
+
+    train.main = main
     train.console_main()
 
 

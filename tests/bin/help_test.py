@@ -14,16 +14,16 @@ from tests.programs import ROOT, environment
 
 OWN_FLAGS = {
     "train": "algorithm env gin_file gin_param list_settings ray_address root_dir steps",
-    "sweep": "cluster gin_file gin_param grid max_cores max_memory ray_address replicate root_dir run_cores "
-    "run_gpus run_memory seeds",
-    "pbt": "gin_file gin_param population ray_address root_dir",
+    "sweep": "algorithm cluster env gin_file gin_param grid max_cores max_memory ray_address replicate "
+    "root_dir run_cores run_gpus run_memory seeds steps",
+    "pbt": "algorithm env gin_file gin_param population ray_address root_dir steps",
     "play": "checkpoint gin_param num_episodes overwrite policy root_dir sample seed video",
     "evaluate": "checkpoint gin_param json num_episodes parallel_envs policy root_dir sample seed",
     "export": "checkpoint gin_param onnx output overwrite policy root_dir sample tflite",
-    "benchmark": "checkpoint gin_file gin_param measure_seconds root_dir sample_only",
+    "benchmark": "algorithm checkpoint env gin_file gin_param measure_seconds root_dir sample_only steps",
     "plot": "metric output score_range scores smoothing target title",
     "replicate": "root_dir",
-    "check_env": "gin_file gin_param max_seconds name num_steps start_timeout step_timeout",
+    "check_env": "env gin_file gin_param max_seconds num_steps start_timeout step_timeout",
 }
 
 
@@ -73,7 +73,16 @@ WRONG_FLAGS = {
     ("check_env", "oops"): "unexpected argument 'oops'",
     ("train", "oops"): "--gin_file: there is no file 'oops'",
     ("train",): "nothing says what to train: write --env=CartPole-v1 --algorithm=ppo",
+    ("sweep", "--root_dir=x"): "nothing says what to train: write --env=CartPole-v1 --algorithm=ppo",
+    ("pbt", "--root_dir=x", "--population=2"): "nothing says what to train: write --env=CartPole-v1",
     ("train", "--step=9", "--env=CartPole-v1"): "Unknown command line flag 'step'; did you mean --steps ?",
+    ("sweep", "--max_core=2"): "Unknown command line flag 'max_core'; did you mean --max_cores ?",
+    ("pbt", "--populations=2"): "Unknown command line flag 'populations'; did you mean --population ?",
+    (
+        "benchmark",
+        "--samples_only",
+        "oops",
+    ): "Unknown command line flag 'samples_only'; did you mean --sample",
     ("train", "--root_dir=x", "oops", "--help=maybe"): "flag --help=maybe: write --help or --nohelp",
     ("train", "--verbosity=a: b"): "flag --verbosity=a: b: it must be an integer",
     ("play", "--overwrite=maybe"): "flag --overwrite=maybe: write --overwrite or --nooverwrite",

@@ -106,8 +106,8 @@ def test_alf_sweep_makes_the_table_of_its_runs(tmp_path, command, monkeypatch):
     """The return of a stand-in is ten times its seed."""
     monkeypatch.setattr(run_sweep, "make_arguments", lambda gin_file, run: stand_ins.make_arguments()(run))
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
-    values = dict(gin_file=[gin_file], root_dir=str(root_dir), seeds=["1", "2"])
-    status, out, errors = command(sweep, **values, grid=["Adam.learning_rate=[0.1]"])
+    values = dict(root_dir=str(root_dir), seeds=["1", "2"])
+    status, out, errors = command(sweep, gin_file, **values, grid=["Adam.learning_rate=[0.1]"])
     assert (status, errors) == (0, [])
     assert (root_dir / "sweep.md").read_text() in out and (root_dir / "curves.png").exists()
     assert "the best is Adam.learning_rate=0.1, seed 2: alf-play" in out
@@ -133,7 +133,7 @@ def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
     make_run = lambda member, path, arguments: MemberRun(member, path, ("-c", MEMBER, path))  # noqa: E731
     monkeypatch.setattr(population_study, "MemberRun", make_run)
     gin_file, root_dir = str(write_study(tmp_path)), tmp_path / "study"
-    status, out, errors = command(pbt, gin_file=[gin_file], root_dir=str(root_dir), population=2)
+    status, out, errors = command(pbt, gin_file, root_dir=str(root_dir), population=2)
     assert (status, errors) == (0, [])
     assert f"member 1 is the best, AverageReturn 10: alf-play --root_dir={root_dir}/members/1\n" in out
     assert "member 0 has ended: num_env_steps=200 reached" in out

@@ -25,6 +25,7 @@ from alf.config.comparison import parse_settings
 from alf.config.parsing import parse_config, take_bindings
 from alf.config.registry import own_config
 from alf.errors import ConfigError
+from alf.runs.digests import DIGESTS_FILE
 from alf.studies import run_sweep
 from alf.studies.placement import Machine, find_gpus
 from alf.studies.ranges import Choice
@@ -32,6 +33,7 @@ from alf.studies.sweep_settings import Sweep
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
+from tests.studies import stand_ins
 
 RATES = "Adam.learning_rate=[0.01, 0.001]"
 
@@ -41,13 +43,10 @@ class Here(Machine):
 
     def start(self, arguments, log, import_paths=()):
         assert [*arguments[:2]] == ["-m", "alf.bin.train"]
-        given = {"gin_file": [], "gin_param": []}
-        for name, value in (argument[2:].split("=", 1) for argument in arguments[2:]):
-            given[name] = [*given[name], value] if name in given else value
         os.makedirs(os.path.dirname(log), exist_ok=True)
         with open(log, "a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
             try:
-                with own_config(), flagsaver.flagsaver(**given):
+                with own_config(), flagsaver.flagsaver(**read_flags(arguments[2:])):
                     return Ended(train.main(["alf-train"]))
             except Exception:
                 traceback.print_exc()
@@ -55,6 +54,14 @@ class Here(Machine):
 
     def release(self, process):
         """It had no room."""
+
+
+def read_flags(arguments):
+    """The flags that a run of a sweep gives to alf-train, and none of the sweep's own."""
+    given = {"gin_file": [], "gin_param": [], "env": None, "algorithm": None, "steps": None}
+    for name, value in (argument[2:].split("=", 1) for argument in arguments):
+        given[name] = [*given[name], value] if name in ("gin_file", "gin_param") else value
+    return given
 
 
 class Ended:
@@ -177,6 +184,28 @@ def test_the_example(tmp_path, command, runs_are_here):
     assert all(int(row["env_steps"]) >= 2000 for row in rows)
 
 
+def test_it_names_what_to_train_as_alf_train_does(tmp_path, command, monkeypatch):
+    """Stand-ins take the place of the runs."""
+    make, given = run_sweep.make_arguments, {}
+
+    def replace(gin_file, run):
+        given[run.seed] = make(gin_file, run)
+        return stand_ins.make_arguments()(run)
+
+    monkeypatch.setattr(run_sweep, "make_arguments", replace)
+    flags = dict(env="CartPole-v1", algorithm="ppo", steps=5000, seeds=["0", "1"])
+    settings = ["--num_envs=8", "--num_groups=4", "--gamma=0.9"]
+    status, out, errors = command(sweep, *settings, root_dir=str(tmp_path / "sweep"), **flags)
+    assert (status, errors) == (0, []), out
+    expected = {"environments.load.name": "'CartPole-v1'", "Experiment.algorithm": "'ppo'"}
+    expected |= {"StopCriteria.num_env_steps": "5000", "PPOAlgorithm.discount": "0.9"}
+    expected |= {"Experiment.num_envs": "8", "Experiment.num_groups": "4"}
+    assert sorted(given) == [0, 1]
+    for seed, arguments in given.items():
+        bindings = read_bindings(read_flags(arguments[2:]))
+        assert bindings == expected | {"Experiment.seed": str(seed)}
+
+
 def test_which_gpus_the_runs_share(monkeypatch, subtests):
     for visible, count, gpus in (
         (None, 2, ["0", "1"]),
@@ -229,6 +258,16 @@ def test_a_macro_may_be_tried():
 def test_every_number_of_a_choice_must_be_readable():
     with pytest.raises(ConfigError, match="^Sweep.settings: .*Fraction"):
         run_sweep.check_trials("", {}, {"Adam.learning_rate": Choice([0.1, Fraction(1, 3), 0.5])})
+
+
+def test_the_first_run_of_a_folder_with_the_name_of_a_pattern_is_replicated(tmp_path, monkeypatch, capfd):
+    """Another program takes the place of alf-replicate, and prints its arguments."""
+    run = tmp_path / "sweep[1]" / "runs" / "000" / "seed=0"
+    run.mkdir(parents=True)
+    (run / DIGESTS_FILE).touch()
+    monkeypatch.setattr(sys, "executable", "echo")
+    assert run_sweep.replicate_first(str(tmp_path / "sweep[1]"), lambda: False) == 0
+    assert capfd.readouterr().out == f"-m alf.bin.replicate {run} --root_dir={tmp_path}/sweep[1]/replica\n"
 
 
 PBT = ["Experiment.policies = @PolicyPopulation()", "PolicyPopulation.num_policies = 2"]

@@ -22,6 +22,7 @@ import time
 
 import pytest
 import tensorflow as tf
+from absl.testing import flagsaver
 
 from alf.bin import signals, train
 from tests.bin.forks import SECONDS
@@ -299,9 +300,11 @@ def test_a_signal_ends_a_constructor_that_hangs(tmp_path, forks):
         assert fork.finish().status == 143
 
 
-def test_a_thread_that_does_not_end_does_not_keep_the_process(tmp_path, forks):
-    done = forks.run("tests.bin.fork_jobs:leaves_a_thread", cwd=tmp_path)
-    assert done.status == 0
+@pytest.mark.parametrize("end, status", [("returns", 0), ("raises", 1)])
+def test_a_thread_that_does_not_end_does_not_keep_the_process(tmp_path, forks, end, status):
+    """Neither after an error that keeps its traceback."""
+    done = forks.run("tests.bin.fork_jobs:leaves_a_thread", end, cwd=tmp_path)
+    assert done.status == status
     assert "error: after 0.5 s these threads still run: MainThread, Simulator" in done.err
 
 
@@ -353,11 +356,19 @@ def test_a_file_without_a_flag(command, tmp_path, monkeypatch):
     gin_file = tmp_path / "mine.gin"
     gin_file.write_text('Experiment.algorithm = "impala"\nalf.environments.load.name = "CartPole-v1"\n')
     arguments = [str(gin_file), "--unroll_length=8", "--num_envs=2", "--num_iterations=1"]
-    arguments += ["--driver=@SyncOffPolicyDriver", "--rnn=@GRU"]
+    arguments += [
+        "--driver=@SyncOffPolicyDriver",
+        "--rnn=@GRU",
+        "--data_transformers=[@ObservationNormalizer]",
+    ]
     assert command(train, *arguments)[::2] == (0, [])
     assert os.listdir(tmp_path / "runs") == ["mine"]
     config = (tmp_path / "runs" / "mine" / "operative_config.gin").read_text()
-    for line in ("Experiment.driver = @SyncOffPolicyDriver", "ActorCriticNetwork.rnn = @GRU"):
+    for line in (
+        "Experiment.driver = @SyncOffPolicyDriver",
+        "ActorCriticNetwork.rnn = @GRU",
+        "Experiment.data_transformers = [@ObservationNormalizer]",
+    ):
         assert f"\n{line}\n" in config
     (error,) = command(train, *arguments, "--learning_rate=x")[2]
     assert error.startswith("error: Adam.learning_rate is 'x': it must be a number at least 0")
@@ -366,12 +377,19 @@ def test_a_file_without_a_flag(command, tmp_path, monkeypatch):
 def test_there_is_nothing_to_train(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for root_dir, begin in (
-        (None, "nothing says what to train"),
-        ("x", "--root_dir=x has no run to continue"),
+        (None, "nothing says what to train: write --env=CartPole-v1"),
+        ("x", "--root_dir=x has no run to continue: begin with alf-train --env=CartPole-v1"),
     ):
         status, _, (error,) = command(train, root_dir=root_dir)
-        assert status == 2 and error.startswith(f"error: {begin}: begin with alf-train --env=CartPole-v1")
+        assert status == 2 and error.startswith(f"error: {begin}")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_run_in_the_home_directory_goes_on(command, root_of, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shutil.copytree(root_of("cartpole"), tmp_path / "run")
+    with flagsaver.as_parsed(root_dir="~/run"):
+        assert command(train) == (0, "num_iterations=2 reached\n", [])
 
 
 def test_the_root_dir_of_another_config_is_left_as_it_is(command, root_of, tmp_path):

@@ -36,6 +36,7 @@ import_settings()
 NUM_NOT_RUN = 39  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text", "cpp"}
 MODULES = {f"alf-{name.replace('_', '-')}": f"alf.bin.{name}" for name in COMMANDS}
+TAKE_SETTINGS = "alf-train", "alf-sweep", "alf-pbt", "alf-benchmark"
 BLOCKS = {path: read_blocks(path) for path in PAGES}
 ALL_BLOCKS = [block for blocks in BLOCKS.values() for block in blocks]
 RUNNABLE = [path for path, blocks in BLOCKS.items() if any(x.language != "text" for x in blocks)]
@@ -165,7 +166,7 @@ def check_flags(command):
     for argument in command.arguments:
         if argument.startswith("--"):
             name, _, value = argument[2:].partition("=")
-            is_setting = command.program == "alf-train" and is_name_of_setting(name)
+            is_setting = command.program in TAKE_SETTINGS and is_name_of_setting(name)
             assert is_setting or f'("{name}"' in defined or f'"{name}"' in defined, argument
             if name == "gin_file" and value.startswith("examples/"):
                 assert (ROOT / value).is_file(), argument

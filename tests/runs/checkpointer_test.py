@@ -319,6 +319,19 @@ def test_checkpoints_that_this_run_did_not_write_stay(tmp_path, one):
     assert not (folder / "ckpt-1.index").exists() and all((folder / name).exists() for name in others)
 
 
+def test_a_damaged_newer_checkpoint_does_not_push_out_the_whole_ones(tmp_path, one, other):
+    folder = copy_of(one, tmp_path, "run")
+    save(folder, make_driver(), 9)
+    flip(folder / f"ckpt-9.{DATA}")
+    checkpointer = Checkpointer(str(folder), other, max_to_keep=1)
+    assert checkpointer.restore() == str(folder / "ckpt-1")
+    checkpointer.iterations = 2
+    newest = checkpointer.save()
+    assert files.list_numbers(str(folder)) == [2] and not list(folder.glob("ckpt-9*"))
+    assert tf.train.latest_checkpoint(str(folder)) == newest
+    assert Checkpointer(str(folder), other).restore() == newest
+
+
 CUT_OFF = {  # what there may be when the process is killed while it saves, in the order of time
     "nothing": [],
     "mark": ["ckpt-2.partial"],

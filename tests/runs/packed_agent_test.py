@@ -14,6 +14,7 @@ from alf.config.registry import own_config
 from alf.errors import ConfigError
 from alf.runs.packed_agent import pack_agent
 from alf.runs.saved_run import load_agent
+from alf.runs.warm_start import warm_start
 from alf.training import Experiment
 from tests.builders import build_trainer
 
@@ -64,6 +65,22 @@ def test_nothing_of_this_machine_is_packed(run, tmp_path):
     pack_agent(copy, tmp_path / "packed")
     packed = json.loads((tmp_path / "packed" / "run.json").read_text())
     assert packed == written | {"import_paths": ["alf:"], "git": None}
+
+
+def test_a_packed_agent_gives_parts_of_its_policy_to_a_new_run(run, tmp_path):
+    pack_agent(run, tmp_path / "a")
+    with own_config():
+        parse_config([], CONFIG)
+        driver = Experiment().make_driver()
+    try:
+        with pytest.raises(ConfigError, match="ckpt-2 has only a policy, .*: name a part of it, PART@PATH$"):
+            warm_start(driver.learner, str(tmp_path / "a"))
+        warm_start(driver.learner, f"network@{tmp_path / 'a'}")
+    finally:
+        driver.stop()
+    theirs = load_agent(run).policy.trainable_variables
+    for ours, variable in zip(driver.learner.policy.trainable_variables, theirs, strict=True):
+        np.testing.assert_array_equal(ours, variable)
 
 
 def test_packing_again_replaces_the_agent(run, tmp_path):

@@ -18,6 +18,7 @@ import gin
 import pytest
 import tensorflow as tf
 
+import alf
 from alf.config.parsing import check_dead_bindings
 from alf.data_structures import TimeStep
 from alf.errors import ConfigError
@@ -454,6 +455,9 @@ def test_git_revision(tmp_path, monkeypatch, git):
     assert re.fullmatch("[0-9a-f]{40}", git_revision())
     module.write_text("# changed")
     assert re.fullmatch("[0-9a-f]{40}-dirty", git_revision())
+    with monkeypatch.context() as patch:  # among packages: the repository around them is the user's
+        patch.setattr(run_dir, "is_installed", lambda path: path == os.path.dirname(alf.__file__))
+        assert git_revision() == "unknown"
     monkeypatch.setenv("PATH", "")
     assert git_revision() == "unknown"
 

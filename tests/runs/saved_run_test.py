@@ -251,15 +251,17 @@ def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, run, monkeypatc
     assert_same(policy, run.policies[5])
 
 
-def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch):
+@pytest.mark.parametrize("package", ["", "package_of_two_runs"])
+def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch, package):
     """Two runs whose modules have one name: the second one's would be made of the first one's code."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     name = "module_of_two_runs"
     monkeypatch.delitem(sys.modules, name, raising=False)
     for number in (1, 2):
         own = tmp_path / f"own{number}"
-        own.mkdir()
-        (own / f"{name}.py").write_text(f"number = {number}")
+        (own / package).mkdir(parents=True)
+        (own / package / "__init__.py").write_text("")
+        (own / package / f"{name}.py").write_text(f"number = {number}")
         (own / "same.py").write_text("")
         run = {
             "observation_spec": {"dtype": "float32", "shape": [4]},
@@ -268,11 +270,13 @@ def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch):
         }
         run |= {"action_spec": run["observation_spec"], "reward_spec": run["observation_spec"]}
         (own / "run.json").write_text(json.dumps(run))
-        (own / "operative_config.gin").write_text(f"import {name}\nimport same\nimport alf.schedules\n")
+        start = f"from {package} import" if package else "import"
+        (own / "operative_config.gin").write_text(f"{start} {name}\nimport same\nimport alf.schedules\n")
     with own_config():
         SavedRun(tmp_path / "own1").read_config()
+        module = f"{package}.{name}".strip(".")
         with pytest.raises(
-            ConfigError, match=rf"the run's module {name} is .*own2.*, but .*own1.* is imported"
+            ConfigError, match=rf"the run's module {module} is .*own2.*, but .*own1.* is imported"
         ):
             SavedRun(tmp_path / "own2").read_config()
 

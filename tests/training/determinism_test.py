@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, PPOAlgorithm
 from alf.callback import Callback
+from alf.core.files import find_path
 from alf.drivers import AsyncOffPolicyDriver, DriverSettings, SyncOffPolicyDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluator
@@ -21,7 +22,7 @@ from alf.runs import experiment as experiment_module
 from alf.runs.checkpoint_files import list_numbers
 from alf.runs.digests import find_split, is_noted, read_digests
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment, RememberEnvironment
-from alf.training import Experiment
+from alf.training import Experiment, replication
 from alf.training.stop_criteria import StopCriteria
 from tests.builders import build_trainer
 
@@ -166,6 +167,7 @@ WRONG = {
     "mode must be 'lockstep' or 'overlap'": dict(parts=ppo("async")),
     "an environment has no seed": dict(parts=ppo("lockstep", env=functools.partial(CountingEnvironment, 4))),
     "Experiment.seed": dict(parts=ppo("lockstep", seed=None)),
+    "Experiment.num_envs must not be 0": dict(parts=ppo("lockstep", num_envs=0, offline_buffer="x")),
     "max_seconds must be None": dict(stop={"max_seconds": 1.0}),
     "interval_steps must be set": dict(interval_steps=None),
     "replay_buffer must be True": dict(parts=CASES["uniform"], checkpoint_replay_buffer=False),
@@ -204,6 +206,32 @@ def test_find_split():
     assert find_split({1: "a", 2: "b", 3: "c"}, {1: "a", 2: "x", 3: "c"}) == (1, 2)
     assert find_split({1: "a"}, {1: "b"}) == (None, 1)
     assert find_split({1: "a"}, {2: "a"}) == (None, None)
+
+
+def test_a_run_is_replicated_in_the_home_directory(tmp_path, monkeypatch):
+    class Replica:
+        """Writes the digests in place of training."""
+
+        def __init__(self, root_dir, driver):
+            self.root_dir = find_path(root_dir)
+
+        def add_callback(self, callback):
+            pass
+
+        def train(self):
+            write_digests(self.root_dir, "b")
+
+    def write_digests(root_dir, last):
+        os.makedirs(root_dir)
+        with open(os.path.join(root_dir, "digests.csv"), "w") as file:
+            file.write(f"env_steps,seconds,iterations,digest\n8,1,1,a\n16,2,2,{last}\n")
+
+    write_digests(tmp_path / "run", "a")
+    (tmp_path / "run" / "operative_config.gin").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(replication, "make_driver", lambda: None)
+    monkeypatch.setattr(replication, "Trainer", Replica)
+    assert replication.replicate(str(tmp_path / "run"), "~/replica") == (1, 2)
 
 
 def test_the_file_of_digests_stays_small():

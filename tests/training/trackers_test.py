@@ -9,7 +9,7 @@ import gin
 import pytest
 
 from alf.config.short_names import find_full_name
-from alf.errors import ConfigError
+from alf.errors import ConfigError, SaveError
 from alf.runs.progress_file import read_rows
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Evaluator
@@ -179,6 +179,18 @@ def test_it_learns_how_a_run_failed_or_was_stopped(tmp_path, name, service):
     make_tracked(tmp_path / "b", name, callbacks=[Interrupt()]).train()
     assert service.end == "stopped by SIGTERM"
     assert service.ended == {"wandb": [1, 1], "mlflow": ["FAILED", "KILLED"]}[name]
+
+
+def test_it_learns_that_the_last_save_has_failed(tmp_path, name, service):
+    def fail(is_last):
+        raise SaveError("the disk is full")
+
+    trainer = make_tracked(tmp_path, name)
+    trainer.checkpoints.checkpointer.save = fail
+    with pytest.raises(SaveError):
+        trainer.train()
+    assert trainer.finished is None
+    assert service.ended == [{"wandb": 1, "mlflow": "FAILED"}[name]]
 
 
 def test_a_run_that_continues_is_continued_there(tmp_path, name, service):

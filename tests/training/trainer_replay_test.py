@@ -10,6 +10,7 @@ import math
 import os
 import re
 import shutil
+import threading
 import time
 import zipfile
 from fractions import Fraction
@@ -22,7 +23,7 @@ import tensorflow as tf
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.data_structures import count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.errors import ConfigError
+from alf.errors import ConfigError, StallError
 from alf.learner import Learner
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.replay import HybridReplayer, UniformReplayer
@@ -172,6 +173,35 @@ def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
     monkeypatch.setattr(UniformReplayer, "save", fail)
     with pytest.raises(OSError, match="no space left"):
         run(tmp_path, checkpoint_replay_buffer=True)
+
+
+def test_a_run_that_fails_waits_until_its_buffer_is_written(tmp_path, monkeypatch):
+    trainer, is_awaited = make_trainer(tmp_path, checkpoint_replay_buffer=True), threading.Event()
+    checkpointer, collect, save = (
+        trainer.checkpoints.checkpointer,
+        trainer.driver.collect,
+        UniformReplayer.save,
+    )
+    wait = checkpointer.wait_for_replay_buffer
+
+    def collect_or_fail():
+        if trainer.counters["iterations"] == 2:
+            raise StallError("an environment hangs")
+        return collect()
+
+    def save_late(self, path, compress):
+        is_awaited.wait(60)
+        save(self, path, compress)
+
+    trainer.driver.collect = collect_or_fail
+    checkpointer.wait_for_replay_buffer = lambda: (is_awaited.set(), wait())
+    monkeypatch.setattr(UniformReplayer, "save", save_late)
+    try:
+        with pytest.raises(StallError, match="^an environment hangs$"):
+            trainer.train()
+        assert os.path.exists(buffer_file(tmp_path))
+    finally:
+        is_awaited.set()
 
 
 def test_a_replayer_without_a_buffer_cannot_be_in_a_checkpoint(tmp_path):

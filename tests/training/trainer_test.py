@@ -487,6 +487,17 @@ def test_a_finished_run_that_is_started_again_writes_nothing(tmp_path):
     assert start(stop={"num_iterations": 3}).train()[0] and read_done(tmp_path)["status"] == "SUCCESS"
 
 
+def test_a_finished_run_without_its_configuration_gets_it_again(tmp_path):
+    """As a member of alf-pbt that is built again, which has lost it (alf/studies/member.py)."""
+    start = functools.partial(make_counting_trainer, tmp_path, stop={"num_iterations": 2})
+    start().train()
+    path = tmp_path / "operative_config.gin"
+    before = path.read_text()
+    path.unlink()
+    assert start().train() == (True, "num_iterations=2 reached")
+    assert path.read_text() == before
+
+
 # What comes at intervals.
 
 
