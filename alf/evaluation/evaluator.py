@@ -22,6 +22,7 @@ from alf.policies.policy import Policy
 
 _PLACES = ("thread", "process", "cluster")
 _CLOSE_SECONDS = 5.0  # the time in which environments return from a step and close
+_STALL_SECONDS = 300.0  # the time without a step after which the log names an evaluation
 _HANG_SECONDS = 4.0  # the time without a step after which an evaluation hangs; less than `_CLOSE_SECONDS`
 _LOOK_SECONDS = 0.02  # between two looks for a result
 
@@ -124,6 +125,7 @@ class Evaluator:
         self._remote: Any = []  # each `RayEvaluator`, if there are any
         self._is_busy = False
         self._stepped_at: float | None = None  # `running_time` of the last step of the present evaluation
+        self._looked_at = 0.0  # `running_time` of its start, or of the last warning
         # Paths of checkpoints go to the evaluator's thread through one queue, results and errors come back
         # through the other. There is never more than one of them, because nothing is due during an
         # evaluation.
@@ -182,6 +184,7 @@ class Evaluator:
         # Only the thread that trains reads and writes these; the other thread only sees the queues.
         self._last_steps, self._last_time, self._is_busy = env_steps, time.monotonic(), True
         self._stepped_at = None  # before the job: the other thread writes it from then on
+        self._looked_at = running_time()
         self._jobs.put((path, env_steps))
 
     def poll(self, timeout: float = 0.0) -> Evaluation | None:
@@ -203,6 +206,7 @@ class Evaluator:
         try:
             result = self._results.get_nowait()
         except queue.Empty:
+            self._warn_of_stall()
             return None
         # From here on `start` may be called again, and the files of this checkpoint may be replaced. Set
         # before the error is raised, so that a caller who survives it does not wait for a result for ever.
@@ -237,6 +241,17 @@ class Evaluator:
         """Returns whether the present evaluation makes no steps. Of a cluster nobody knows: False."""
         stepped_at = self._stepped_at
         return stepped_at is not None and running_time() - stepped_at > _HANG_SECONDS
+
+    def _warn_of_stall(self):
+        """Logs that the present evaluation makes no steps, again and again. Training goes on."""
+        seconds = running_time() - max(self._looked_at, self._stepped_at or 0.0)
+        if seconds > _STALL_SECONDS and self._place != "cluster":  # of a cluster nobody knows
+            self._looked_at = running_time()
+            logging.warning(
+                "the evaluation at %d env steps has made no step for %d s: an environment may hang",
+                self._last_steps,
+                seconds,
+            )
 
     def _note_step(self):
         self._stepped_at = running_time()

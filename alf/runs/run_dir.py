@@ -105,7 +105,7 @@ class RunDir:
 
     @property
     def has_config(self):
-        """Whether the operative configuration is here; `alf-pbt` removes that of a member which it builds."""
+        """Whether the operative configuration is here; `alf-pbt` removes it before it builds a member."""
         return os.path.isfile(os.path.join(self.path, CONFIG_FILE))
 
     def write_config(self, policy, save_git_state=True):

@@ -69,6 +69,7 @@ RESTS = {
     ("docs/population.md", "Experiment.policies = @PolicyPopulation()"): Rest(
         "Experiment.algorithm = @PPOAlgorithm\n" + RANGE
     ),
+    ("docs/migration/alf_pytorch.md", "Experiment.algorithm = @PPOAlgorithm"): Rest(envs=""),
     ("docs/migration/sb3.md", 'Experiment.algorithm = "ppo"'): Rest(
         after="UnrollTraining.num_minibatches = 1\nUnrollTraining.recurrence = None\n", envs=""
     ),

@@ -384,6 +384,7 @@ def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog, monkeypatch):
 def test_a_finished_run_does_not_wait_for_an_evaluation_that_hangs(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("alf.evaluation.evaluator._CLOSE_SECONDS", 1.5)
     monkeypatch.setattr("alf.evaluation.evaluator._HANG_SECONDS", 1.0)
+    monkeypatch.setattr("alf.evaluation.evaluator._STALL_SECONDS", 0.0)
     go_on = threading.Event()
     trainer = make_trainer(tmp_path, step=lambda env: go_on.wait(300), interval_steps=1, num_episodes=1)
     ended = []
@@ -391,6 +392,7 @@ def test_a_finished_run_does_not_wait_for_an_evaluation_that_hangs(tmp_path, cap
     assert trainer.train() == (True, "num_iterations=5 reached")
     assert time.monotonic() - ended[-1] < 30
     assert "the environments of the evaluation did not close within 1.5 s" in caplog.text
+    assert re.search(r"the evaluation at \d+ env steps has made no step for \d+ s", caplog.text)
     go_on.set()
 
 

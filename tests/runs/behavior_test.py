@@ -130,7 +130,7 @@ def expert(tmp_path_factory):
     """The directory of a run, with a checkpoint 0 of weights by which actions depend on the steps before."""
     root_dir = tmp_path_factory.mktemp("expert")
     with own_config():
-        parse_config([], EXPERT)
+        parse_config([], [EXPERT])
         trainer = build_trainer(str(root_dir), Experiment().make_driver())
         rng = np.random.default_rng(4)
         for variable in trainer.learner.policy.trainable_variables:
@@ -142,7 +142,7 @@ def expert(tmp_path_factory):
 
 def test_another_runs_agent_acts_and_carries_its_state(expert):
     with own_config():
-        parse_config([], EXPERT)
+        parse_config([], [EXPERT])
         parse_config(
             [],
             [
