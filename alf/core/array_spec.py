@@ -66,8 +66,8 @@ class BoundedArraySpec(ArraySpec):
     def _fit(self, bound, low, high):
         bound = np.asarray(bound)
         np.broadcast_to(bound, self.shape)  # raises ValueError
-        is_inf = np.isinf(bound) if bound.dtype.kind == "f" else np.zeros(bound.shape, bool)
-        finite = np.where(is_inf, 0, bound)
+        is_inf = np.isinf(bound)
+        finite = np.where(is_inf, np.zeros_like(bound), bound)
         if ((finite < low) | (finite > high)).any():
             raise ValueError(f"the bound {bound} is outside of {self.dtype}")
         # In the type of the array: the limits of int64 are no floats.
