@@ -26,7 +26,7 @@ class Arguments(NamedTuple):
     """What a command line names beside its flags.
 
     Attributes:
-        gin_files: list of texts; those of --gin_file come first.
+        gin_files: list of texts: the values of --gin_file, then the arguments.
         settings: dict from names to texts of values: of --NAME=VALUE.
     """
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Patches of TensorFlow and Python, beside those of `startup`. They make calls of Python from graphs cheaper.
+"""Patches of TensorFlow and Python that make calls of Python from graphs cheaper.
 
 Importing this module changes nothing. `alf.drivers` applies the NumPy patch, callbacks keep their threads,
 and code that makes a callback takes it back from TensorFlow.

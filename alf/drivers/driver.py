@@ -213,9 +213,8 @@ class Driver(abc.ABC):
         Raises:
             AttributeError: if an environment has no such attribute; also the errors of `call_envs`.
         """
-        is_early = not self._threads.has_started
         self._ask("set_attr", "set_attr", name, value)
-        if self._collectors is not None and is_early:
+        if self._collectors is not None and not self._threads.has_started:
             self._collectors.attributes[name] = value
 
     def _ask(self, of_env, of_collector, *args):

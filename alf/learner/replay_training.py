@@ -119,14 +119,12 @@ class ReplayTraining:
             num_steps = 0 if self._start is None or self._has_waited else num_steps
             self._start = self._start or [int(count) for count in update.progress]
             self._is_filled = True
-        num_updates = self._num_updates
         if self._credit is not None:
             self._credit.earn(num_steps)
         # After `clear` several unrolls that are shorter than `mini_batch_length` must come together.
         if self.needs_fresh_experience and self.replayer.num_sequences(self._length) == 0:
             return {}, ()
-        if self._credit is not None:
-            num_updates = self._credit.take()
+        num_updates = self._num_updates if self._credit is None else self._credit.take()
         summary = self._train(update, self.replayer, num_updates)
         if not summary:
             return summary, ()

@@ -40,6 +40,14 @@ _context = _Context()
 
 
 @contextlib.contextmanager
+def _using(context):
+    before, _context.current = _context.current, context
+    try:
+        yield
+    finally:
+        _context.current = before
+
+
 def owned_by(owners):
     """Makes the draws of the graph that is traced in this context belong to K owners.
 
@@ -48,23 +56,13 @@ def owned_by(owners):
             before, a tensor, or a variable that each draw reads. The first axis of each draw has K equal
             parts, one for each owner, in this order.
     """
-    before, _context.current = _context.current, (owners, np.random.default_rng(get_seed()))
-    try:
-        yield
-    finally:
-        _context.current = before
+    return _using((owners, np.random.default_rng(get_seed())))
 
 
-@contextlib.contextmanager
 def owned_by_first():
     """Makes the draws in this context belong to the first one of the present owners, whatever their size."""
-    before = _context.current
-    if before is not None:
-        _context.current = before[0][:1], before[1]
-    try:
-        yield
-    finally:
-        _context.current = before
+    current = _context.current
+    return _using(None if current is None else (current[0][:1], current[1]))
 
 
 def normal(shape):
