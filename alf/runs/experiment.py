@@ -128,14 +128,15 @@ class Experiment:
         strategy: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
         num_groups, self._sizes = split_in_groups(env, num_groups, num_envs)
-        if not num_groups and not num_collectors and offline_buffer is None:
+        is_offline = not num_groups and not num_collectors
+        if is_offline and offline_buffer is None:
             raise ConfigError(
                 "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
             )
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length(unroll_length)
-        if behavior is not None and not num_groups and not num_collectors:
+        if behavior is not None and is_offline:
             raise ConfigError(
                 "Experiment.num_envs is 0: there is nothing in which Experiment.behavior could act"
             )
@@ -162,7 +163,7 @@ class Experiment:
         self._policies = policies
         if deterministic and seed is None:
             raise ConfigError("Experiment.deterministic is True: set Experiment.seed")
-        if deterministic and not num_groups and not num_collectors:
+        if deterministic and is_offline:
             raise ConfigError("Experiment.deterministic is True: Experiment.num_envs must not be 0")
         self._seed = seed
         self._deterministic = deterministic

@@ -91,7 +91,7 @@ class RunDir:
         path = os.path.join(self.path, CONFIG_FILE)
         if not has_checkpoints(self.path):
             return
-        if not os.path.exists(path):
+        if not self.has_config:
             logging.warning("%s is missing: the run goes on, whatever its settings were", path)
             return
         try:
@@ -106,7 +106,7 @@ class RunDir:
     @property
     def has_config(self):
         """Whether the operative configuration is here; `alf-pbt` removes it before it builds a member."""
-        return os.path.isfile(os.path.join(self.path, CONFIG_FILE))
+        return os.path.exists(os.path.join(self.path, CONFIG_FILE))
 
     def write_config(self, policy, save_git_state=True):
         """Writes the operative configuration, a `RunDescription` and the revision of ALF's code.
