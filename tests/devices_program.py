@@ -1,7 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A program: trains on three logical CPU devices, which must be there before TensorFlow starts.
 
-`devices_program.py learner` has all weights on CPU:1, away from the queues, as on a machine with a GPU.
+`devices_program.py learner` has all weights on CPU:1, away from the queues, as on a machine with a GPU;
+`devices_program.py auto` has the learner there, and leaves the place of the actors to ALF.
 `devices_program.py actors` has the actors there alone. `devices_program.py settings` has the learner on CPU:1
 and the actors on CPU:2, by the settings for it. It prints a line of JSON for each run.
 `devices_program.py prefetch` has the learner on CPU:1, where the batches are loaded before it takes them.
@@ -23,14 +24,16 @@ from tests.example_runs import EXAMPLES, build
 from tests.learner.replicas_program import parts, replay
 
 COPIES = functools.partial(build_driver, AsyncOffPolicyDriver, parameter_update_period=1)
+SAME = functools.partial(build_driver, AsyncOffPolicyDriver, actor_device="CPU:1")
 RUNS = {
     "learner": [
-        ("ppo", AsyncOffPolicyDriver),
-        ("impala", functools.partial(build_driver, AsyncOffPolicyDriver, parameter_update_period=2)),
-        ("dqn", AsyncOffPolicyDriver),
+        ("ppo", SAME),
+        ("impala", functools.partial(SAME, parameter_update_period=2)),
+        ("dqn", SAME),
         ("sac", SyncOffPolicyDriver),
     ],
-    "actors": [("impala", functools.partial(COPIES, actor_device="CPU:1"))],
+    "auto": [("impala", AsyncOffPolicyDriver), ("dqn", AsyncOffPolicyDriver)],
+    "actors": [("impala", functools.partial(build_driver, AsyncOffPolicyDriver, actor_device="CPU:1"))],
     "prefetch": [("impala", functools.partial(COPIES, prefetch=True))],
     "settings": [
         ("ppo", functools.partial(COPIES, actor_device="CPU:2")),
@@ -48,20 +51,16 @@ def make_learner(algorithm, training, **settings):
     return Learner(algorithm, tf.keras.optimizers.legacy.Adam(), training, **settings)
 
 
-def train(kind, driver_class, device=None, learner_device=None):
-    """Trains for a few iterations; returns what was where.
-
-    `device` is that of all that `Experiment` makes, `learner_device` its setting.
-    """
-    with tf.device(device):
-        driver = Experiment(
-            **parts(kind),
-            unroll_length=8,
-            seed=0,
-            driver=driver_class,
-            learner=make_learner,
-            learner_device=learner_device,
-        ).make_driver()
+def train(kind, driver_class, learner_device):
+    """Trains for a few iterations; returns what was where."""
+    driver = Experiment(
+        **parts(kind),
+        unroll_length=8,
+        seed=0,
+        driver=driver_class,
+        learner=make_learner,
+        learner_device=learner_device,
+    ).make_driver()
     policy = getattr(driver, "_policy", driver.learner.policy)
     places = note_devices(policy)
     results, batches = set(), set()
@@ -79,10 +78,10 @@ def train(kind, driver_class, device=None, learner_device=None):
     driver.stop()
     return {
         "updates": int(driver.learner.progress.updates),
-        "learner": devices_of(driver.learner.variables),
+        "learner": devices_of(driver.learner.trainable_variables),
         "batches": sorted(batches),
         "updated on": sorted(results),
-        "actors": devices_of(policy.variables),
+        "actors": devices_of(policy.trainable_variables),
         "rollout": sorted(places),
         "buffer": devices_of(tf.nest.flatten(getattr(driver.learner.replayer, "rows", ()))),
     }
@@ -112,7 +111,7 @@ def continue_run(root_dir, num_iterations, changes):
     variables = trainer.learner.variables
     before = [np.asarray(v) for v in variables]
     assert trainer.train() == (True, f"num_iterations={num_iterations} reached")
-    return devices_of(variables), before, [np.asarray(v) for v in variables]
+    return devices_of(trainer.learner.trainable_variables), before, [np.asarray(v) for v in variables]
 
 
 def continue_with_and_without(root_dir):
@@ -131,14 +130,9 @@ def main():
     if which == "checkpoints":
         print(json.dumps(continue_with_and_without(sys.argv[2])))
         return
-    devices = {
-        "learner": dict(device="CPU:1"),
-        "actors": dict(device="CPU:0"),
-        "settings": dict(learner_device="CPU:1"),
-        "prefetch": dict(learner_device="CPU:1"),
-    }
+    learner_device = "CPU:0" if which == "actors" else "CPU:1"
     for kind, driver_class in RUNS[which]:
-        print(json.dumps(train(kind, driver_class, **devices[which])), flush=True)
+        print(json.dumps(train(kind, driver_class, learner_device)), flush=True)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,13 @@ def test_the_learner_is_on_another_device_than_the_queues(run):
         assert result["updates"] > 0
 
 
+def test_actors_of_small_networks_are_on_the_host(run):
+    for result in run("auto"):
+        assert result["learner"] == result["updated on"] == ["CPU:1"], result
+        assert result["actors"] == result["rollout"] == ["CPU:0"], result
+        assert result["updates"] > 0
+
+
 def test_the_actors_are_on_a_device_of_their_own(run):
     (result,) = run("actors")
     assert result["learner"] == ["CPU:0"] and result["actors"] == result["rollout"] == ["CPU:1"]

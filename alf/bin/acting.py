@@ -28,8 +28,10 @@ def load_run():
         raise ConfigError("--root_dir is missing: name the directory of a run, or alf:TASK")
     start_work()
     # Here, because it imports TensorFlow, which `start_work` starts without its own lines.
+    from alf.core.devices import hide_gpus
     from alf.runs.saved_run import SavedRun
 
+    hide_gpus()  # a saved policy acts on the host
     saved = SavedRun(FLAGS.root_dir)
     saved.read_config(FLAGS.gin_param)
     with wrong_calls_are_config_errors():

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""TensorFlow's threads, executor, devices and memory in this process."""
+"""TensorFlow's threads, executor and memory in this process."""
 
 import contextlib
 import ctypes
@@ -14,6 +14,7 @@ from absl import logging
 from tensorflow.python.eager import context
 from tensorflow.python.framework import config
 
+from alf.core.devices import HOST, list_devices
 from alf.errors import ConfigError
 
 # The number of inter-op threads that a thread that calls functions needs. In `single_threaded`, each nested
@@ -23,32 +24,39 @@ _DEFAULT_THREADS = 64  # enough for most drivers
 
 
 def single_threaded():
-    """Context manager in which `tf.function`s run their operations one after another, on one thread each.
+    """Context manager in which a thread calls `tf.function`s that run on the host, on one thread each.
 
-    TensorFlow's default executor hands every operation to a thread pool. For the small operations of an actor
-    or an environment loop that costs more than the work itself. Operations may still be reordered unless data
-    or control dependencies forbid it, so a graph must say explicitly that it awaits an answer after the
-    request. The context belongs to the thread that enters it. A function with a loop that was traced outside
-    cannot run inside: enter the context for all calls or for none.
+    Operations without a device of their own run on `HOST`, one after another. TensorFlow's default executor
+    hands every operation to a thread pool. For the small operations of an actor or an environment loop that
+    costs more than the work itself. Operations may still be reordered unless data or control dependencies
+    forbid it, so a graph must say explicitly that it awaits an answer after the request. The context belongs
+    to the thread that enters it. A function with a loop that was traced outside cannot run inside: enter the
+    context for all calls or for none.
 
-    The context changes nothing with several devices, for example a CPU and a GPU: a loop could not compute on
-    another device than its queues, and a function on two devices could wait for itself forever. It changes
-    nothing with fewer than `SPARE_THREADS` inter-op threads either, because functions would wait for a thread
-    forever. (`alf.learner` reserves enough threads, unless TensorFlow has started before it is imported.)
+    The executor is TensorFlow's default with several devices, for example a CPU and a GPU: a loop could not
+    compute on another device than its queues, and a function on two devices could wait for itself forever. It
+    is the default with fewer than `SPARE_THREADS` inter-op threads, too, because functions would wait for a
+    thread forever. (`alf.learner` reserves enough threads, unless TensorFlow has started before it is
+    imported.)
     """
-    if len(_list_devices()) > 1 or _count_threads() < SPARE_THREADS:
-        return contextlib.nullcontext()
-    return context.function_executor_type("SINGLE_THREADED_EXECUTOR")
+    is_default = len(list_devices()) > 1 or _count_threads() < SPARE_THREADS
+    return _on_host(None if is_default else "SINGLE_THREADED_EXECUTOR")
 
 
 def parallel():
-    """Context manager in which operations that do not depend on each other run at the same time.
+    """Like `single_threaded`, but operations that do not depend on each other run at the same time.
 
     Where each operation has one thread, because networks are small, handing them to other threads would cost
     more than it gains: there it is `single_threaded`.
     """
     is_small = tf.config.threading.get_intra_op_parallelism_threads() == 1
-    return single_threaded() if is_small else context.function_executor_type(None)  # TensorFlow's default
+    return single_threaded() if is_small else _on_host(None)
+
+
+@contextlib.contextmanager
+def _on_host(executor):
+    with tf.device(HOST), context.function_executor_type(executor):  # None is TensorFlow's default
+        yield
 
 
 @functools.cache
@@ -57,32 +65,6 @@ def _count_threads():
     one_for_each_core = len(os.sched_getaffinity(0))
     # 0 stands for TensorFlow's own choice.
     return tf.config.threading.get_inter_op_parallelism_threads() or one_for_each_core
-
-
-@functools.cache
-def _list_devices():
-    """Returns the full names of TensorFlow's devices in this process."""
-    names = [device.name for device in tf.config.list_logical_devices()]
-    # Devices of other learner processes come last.
-    process = names[0].partition("/device:")[0]
-    return [name for name in names if name.startswith(process)]
-
-
-def check_device(setting, device):
-    """Raises ConfigError unless this process has a device. It starts TensorFlow.
-
-    Args:
-        setting: text, the name of the setting for the error.
-        device: text such as "GPU:1", or None for any.
-    """
-    known = [name.partition("device:")[2] for name in _list_devices()] if device is not None else [None]
-    if device not in known:
-        raise ConfigError(f"{setting} is {device!r}: this process has {', '.join(known)}")
-
-
-def on_device(device):
-    """Context manager that computes and makes variables on a device; None leaves the choice to TensorFlow."""
-    return contextlib.nullcontext() if device is None else tf.device(device)
 
 
 class GraphFunction:
@@ -121,18 +103,18 @@ class GraphFunction:
 def trace(function, *signature):
     """Traces a function now, in this thread. Returns a callable with the same arguments.
 
-    Operations run on the CPU, where the queues are, unless `function` chooses another device.
+    Operations run on the host, where the queues are, unless `function` chooses another device.
 
     Args:
         function: callable.
         *signature: nests of tensor specs, one for each argument.
     """
 
-    def on_cpu(*args):
-        with tf.device("CPU:0"):
+    def on_host(*args):
+        with tf.device(HOST):
             return function(*args)
 
-    concrete = tf.function(on_cpu, input_signature=signature, autograph=False).get_concrete_function()
+    concrete = tf.function(on_host, input_signature=signature, autograph=False).get_concrete_function()
     captured = concrete.captured_inputs
 
     def call(*args):

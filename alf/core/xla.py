@@ -7,6 +7,8 @@ import functools
 
 import tensorflow as tf
 
+from alf.core.devices import find_gpus
+
 # Of the thread: one may export a policy while others trace graphs.
 _compiles = contextvars.ContextVar("compiles", default=True)
 
@@ -20,7 +22,7 @@ def compiled(function):
 
     @functools.wraps(function)
     def call(*args):
-        if tf.executing_eagerly() or not _compiles.get() or tf.config.list_logical_devices("GPU"):
+        if tf.executing_eagerly() or not _compiles.get() or find_gpus():
             return function(*args)
         # A function of its own for each graph: TensorFlow would warn of one that is traced for many shapes.
         return tf.function(function, autograph=False, jit_compile=True)(*args)

@@ -44,13 +44,12 @@ def answer(policy, device, weights, time_step, state, owners):
     """Calls `act` on a device; the arguments and the result are those of `act`, and these:
 
     Args:
-        device: text, the TensorFlow device where the policy acts; None leaves the choice to TensorFlow.
+        device: text, the TensorFlow device where the policy acts.
         weights: `Semaphore` with a permit for each caller. A permit is held while the policy acts, so that
             the weights do not change within an answer. None: the policy acts without.
     """
 
     def call():
-        # Without a device this lifts the CPU that `trace` sets for the queues, and TensorFlow chooses.
         with tf.device(device):
             return act(policy, time_step, state, owners)
 

@@ -12,12 +12,11 @@ import tensorflow as tf
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
 from alf.core.annotations import Array, Environment
+from alf.core.devices import HOST, check_device, choose_for_answers
 from alf.core.nest_utils import add_leading_dims
 from alf.core.tf_runtime import (
     SPARE_THREADS,
     GraphFunction,
-    check_device,
-    on_device,
     reserve_threads,
     single_threaded,
     trace,
@@ -38,6 +37,7 @@ from alf.drivers.unroller import EnvUnroller
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
+from alf.policies.policy import count_row_flops
 
 
 @configurable("alf.drivers")
@@ -88,7 +88,13 @@ class AsyncOffPolicyDriver(Driver):
         num_steps = self._num_unrolls * self._unroll_length
         self._max_batches = settings.find_max_batches(self._num_sources, num_steps)
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
-        self._policy = policy = _make_policy(learner.policy, settings)
+        rows = settings.actor_queue_cap * specs.batch_size * num_envs // max(1, num_loops)
+        self.actor_device = _choose_device(settings.actor_device, learner, rows)
+        self._copy_period = settings.copy_period(self.actor_device != learner.device)
+        self._policy = policy = learner.policy
+        if self._copy_period is not None:
+            with tf.device(self.actor_device):
+                self._policy = policy = policy.copy()
         self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
         # No more than the batch that was ordered can wait.
         self._queue_length = self._num_unrolls * (1 if settings.is_ordered else settings.max_waiting_batches)
@@ -145,7 +151,7 @@ class AsyncOffPolicyDriver(Driver):
         """
         self._begin()
         # The copy dates from the constructor; since then the learner may have loaded a checkpoint.
-        if self._settings.copy_period is not None:
+        if self._copy_period is not None:
             self._policy.assign(self.learner.policy)
         common = self._threads.coord, self._tf_queues
         # In lockstep and overlap `collect` logs, so that metrics show each batch and nothing later.
@@ -195,8 +201,8 @@ class AsyncOffPolicyDriver(Driver):
 
     def _answering(self) -> tuple[Any, Any, Any]:
         """Returns what answers need: the policy, its device, and the permits to read weights that change."""
-        copies = self._settings.copy_period is not None
-        return self._policy, self._settings.actor_device, self._tf_queues.weights if copies else None
+        weights = None if self._copy_period is None else self._tf_queues.weights
+        return self._policy, self.actor_device, weights
 
     def _make_collector_thread(self):
         """Starts the collectors in other processes, and makes the thread that receives their unrolls."""
@@ -277,7 +283,7 @@ class AsyncOffPolicyDriver(Driver):
     def _load_batch(self):
         experience, steps = self._dequeue_batch(())
         # Not the steps, which Python reads: a number on a GPU would have to come back.
-        with on_device(self.learner.device):
+        with tf.device(self.learner.device):
             return tf.nest.map_structure(tf.identity, experience), steps
 
     def _collect(self, observe):
@@ -296,7 +302,7 @@ class AsyncOffPolicyDriver(Driver):
     def _renew_weights(self):
         """Copies the weights to the actors and to the collectors, if their copies are too old."""
         publishes, self._publishes_next = self._publishes_next, False
-        period = self._settings.copy_period
+        period = self._copy_period
         if period is not None:
             # The counter is one of the copied variables, so the copy itself says how old it is. Weights
             # that were copied from elsewhere count as an update (`Learner.note_copied_weights`).
@@ -393,8 +399,11 @@ class AsyncOffPolicyDriver(Driver):
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
 
 
-def _make_policy(policy, settings):
-    """Returns the policy of the actors: the learner's own object, or a copy of it on `actor_device`."""
-    check_device("DriverSettings.actor_device", settings.actor_device)
-    with on_device(settings.actor_device):
-        return policy if settings.copy_period is None else policy.copy()
+def _choose_device(setting, learner, rows):
+    """Returns the device for answers of so many rows: that of a setting, or what "auto" means."""
+    if setting != "auto":
+        check_device("DriverSettings.actor_device", setting)
+        return setting
+    if learner.device == HOST:
+        return HOST
+    return choose_for_answers(rows * count_row_flops(learner.policy), learner.device)

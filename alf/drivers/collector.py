@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from alf.core.devices import device_of
 from alf.data_structures import Experience
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
@@ -120,7 +121,7 @@ class NoLearner:
     metrics = ()
 
     def __init__(self, policy, uses_env_info):
-        self.policy, self.progress = policy, policy.progress
+        self.policy, self.progress, self.device = policy, policy.progress, device_of(policy)
         self.uses_env_info = uses_env_info
 
     def synchronize(self):

@@ -62,6 +62,7 @@ class Driver(abc.ABC):
         clocks: `StageClocks` of its threads.
         deterministic: bool, whether the run repeats bit for bit also if it stops and continues:
             `Experiment.deterministic`.
+        actor_device: text, the device where actors compute.
         num_broadcasts: int, how often actors or collectors with a copy of the weights have got new ones.
     """
 
@@ -82,6 +83,7 @@ class Driver(abc.ABC):
         if not hasattr(learner, "observe"):
             raise ConfigError(f"learner is {learner!r}: it must be a Learner or a LearnerGroup")
         self.learner = learner
+        self.actor_device = learner.device
         self._settings = settings or DriverSettings()
         if learner.needs_fresh_experience and (rate != 1 or self._settings.mode == "poll"):
             setting = f"unroll_length is {unroll_length:g}, not an integer above 0" if rate != 1 else ""

@@ -51,8 +51,10 @@ class DriverSettings:
         parameter_update_period: updates after which the actors get new weights. They act with a copy that
             changes between two answers and never within one. None: they read the learner's weights, which
             change at any time.
-        actor_device: text, the TensorFlow device that holds the copy of the weights and where actors compute,
-            such as "GPU:1". None leaves the choice to TensorFlow.
+        actor_device: text, the TensorFlow device where actors compute, such as "GPU:1". On another device
+            than the learner's they act with a copy of the weights; `parameter_update_period` is 1 then by
+            default. "auto": the CPU, or the learner's device if this is a GPU and the answers of actors are
+            large (`alf.core.devices`).
         sticky: whether a sub-environment whose episode ends in an unroll waits for the next unroll: the rest
             of its rows repeat the FIRST step of its next episode, and are not transitions. The environments
             must have a method `hold` for single sub-environments, like `PythonEnvironment`, or a `batch_size`
@@ -62,7 +64,7 @@ class DriverSettings:
             that unrolls, slow resets and ends of episodes come evenly from the beginning, not all at once. 0:
             all start at once.
         prefetch: whether a thread takes the next batch from the learn queue while the learner trains, and
-            copies it to `Experiment.learner_device`, if that is set. It helps if the device is a GPU and
+            copies it to the learner's device. It helps if the device is a GPU and
             batches are large. It costs the memory of a batch there, and steps are older by up to the updates
             of a batch, as with one more of `max_waiting_batches`. Only in the mode "async", and with one
             policy and an `exp_replayer` "one_time", "mix_in" or "multi_pass".
@@ -76,7 +78,7 @@ class DriverSettings:
     max_waiting_batches: PositiveInt = 1
     max_unroll_length: PositiveInt | None = None
     parameter_update_period: PositiveInt | None = None
-    actor_device: Annotated[str | None, Role.EXECUTION] = None
+    actor_device: Annotated[str, Role.EXECUTION] = "auto"
     sticky: bool = False
     start_spread: Annotated[NonNegativeFloat, Role.EXECUTION] = 0.0
     prefetch: bool = False
@@ -86,10 +88,12 @@ class DriverSettings:
         """Whether environments make an unroll only when the learner orders one of each."""
         return self.mode in ("lockstep", "overlap")
 
-    @property
-    def copy_period(self) -> int | None:
-        """Updates after which the actors get a new copy of the weights; None: they read the learner's."""
-        return 1 if self.mode == "overlap" else self.parameter_update_period
+    def copy_period(self, needs_copy: bool = False) -> int | None:
+        """Returns the updates after which actors get new weights; None: they read the learner's.
+
+        `needs_copy`: whether the actors are on another device than the learner.
+        """
+        return self.parameter_update_period or (1 if needs_copy or self.mode == "overlap" else None)
 
     def count_threads(self, num_envs: int) -> tuple[int, int]:
         """Returns the numbers of threads that step so many environments, and of actors."""
@@ -175,11 +179,6 @@ class DriverSettings:
             raise ConfigError(
                 f"DriverSettings.parameter_update_period is {self.parameter_update_period}: in the mode "
                 "'overlap' the actors get new weights before each batch; leave it out"
-            )
-        if self.actor_device is not None and self.copy_period is None:
-            raise ConfigError(
-                f"DriverSettings.actor_device is {self.actor_device!r}: the weights must be copied there; "
-                "set parameter_update_period"
             )
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
 
 from alf.core.annotations import Nest, NestedSpec
+from alf.core.devices import HOST
 from alf.core.nest_utils import find_mismatch
 
 # Part of the names of queues: TensorFlow gives the same queue to all that use one name.
@@ -38,7 +39,7 @@ class NestFIFOQueue:
         self._dtypes = [s.dtype for s in self._flat_spec]
         self.handle = _make_handles(1, capacity, spec, name)[0] if handle is None else handle
         # It deletes TensorFlow's queue when this object is freed. All operations use the handle.
-        self._deleter = EagerResourceDeleter(self.handle, "CPU:0")
+        self._deleter = EagerResourceDeleter(self.handle, HOST)
 
     def enqueue(self, item: Nest) -> Any:
         """Appends `item`; blocks while the queue is full. Returns the operation; None in eager mode.
@@ -96,7 +97,8 @@ class NestFIFOQueues:
     def __init__(self, num_queues, capacity, spec, name):
         handles = _make_handles(num_queues, capacity, spec, name)
         self._queues = [NestFIFOQueue(capacity, spec, name, handle) for handle in handles]
-        self._handles = tf.stack([queue.handle for queue in self._queues]) if num_queues else None
+        with tf.device(HOST):  # no GPU can stack handles
+            self._handles = tf.stack([queue.handle for queue in self._queues]) if num_queues else None
 
     def __len__(self):
         return len(self._queues)
@@ -185,6 +187,7 @@ def _make_handles(num_queues, capacity, spec, name):
     names = [f"{name}_{next(_numbers)}" for _ in range(num_queues)]
 
     def make():
-        return [tf.raw_ops.FIFOQueueV2(capacity=capacity, shared_name=name, **kwargs) for name in names]
+        with tf.device(HOST):  # no GPU can take several items at a time
+            return [tf.raw_ops.FIFOQueueV2(capacity=capacity, shared_name=name, **kwargs) for name in names]
 
     return tf.function(make, autograph=False).get_concrete_function()()

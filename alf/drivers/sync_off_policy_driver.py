@@ -71,7 +71,7 @@ class SyncOffPolicyDriver(Driver):
             learner.policy,
             self._unroll_length,
             # The weights of the learner itself, which rests meanwhile.
-            functools.partial(answer_frame, learner.policy, "CPU", None, specs),
+            functools.partial(answer_frame, learner.policy, self.actor_device, None, specs),
             self.clocks.environments * specs.num_envs,  # one thread steps all of them
             overwrite_policy_output,
             sticky=self._settings.sticky,

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple
 
+import tensorflow as tf
 from absl import logging
 
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt, WholeNumber
 from alf.config.settings import Role, configurable
+from alf.core.devices import HOST
 from alf.core.running_time import running_time
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.errors import ConfigError, contain
@@ -137,7 +139,8 @@ class Evaluator:
         `policy` is the policy that learns; it is copied.
         """
         # A copy, because an evaluation restores a checkpoint into it while the original goes on learning.
-        self._policy = policy.copy()
+        with tf.device(HOST):
+            self._policy = policy.copy()
         if self._place == "cluster":
             # Before the environments are made: it raises ConfigError if Ray or the cluster is missing, and
             # then there is nothing to close.

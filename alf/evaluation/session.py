@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import gin
 
 from alf.config.parsing import operative_config, parse_operative_config
+from alf.core.devices import take_memory_as_needed
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.episodes import evaluate, join_episodes
@@ -196,8 +197,8 @@ class EvaluationProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[reader],
-            # One thread, because training needs the cores.
-            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1"},
+            # One thread and no GPU, because training needs the cores and the memory of the GPU.
+            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         )
         os.close(reader)
 
@@ -306,4 +307,5 @@ def _make_evaluate(config, specs, settings):
     """
     gin.clear_config()
     parse_operative_config(config)
+    take_memory_as_needed()
     return Session(Experiment().make_policy(*specs), **settings).evaluate_weights

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from alf.core.annotations import Array
+from alf.core.devices import HOST
 from alf.core.tf_runtime import GraphFunction, single_threaded
 from alf.data_structures import FIRST, OWNER, Experience
 from alf.errors import DivergedError
@@ -51,6 +52,7 @@ class LearnerGroup(tf.Module):
         shapes: dict from each name to its `BatchShape`.
         needs_fresh_experience, needs_own_actions, uses_env_info: bools, True if the attribute of any learner
             is True.
+        device: text, the device of the first learner; actors are there, or have copies of all policies.
         peers: `Peers` of only this process.
         on_diverged: callable (name, DivergedError) that `train` calls when a policy has diverged. Before the
             next `train` the policy must have copied another one. None: `train` raises the error.
@@ -76,6 +78,7 @@ class LearnerGroup(tf.Module):
         self.needs_fresh_experience = any(learner.needs_fresh_experience for learner in learners.values())
         self.needs_own_actions = any(learner.needs_own_actions for learner in learners.values())
         self.uses_env_info = any(learner.uses_env_info for learner in learners.values())
+        self.device = next(learner.device for learner in learners.values())
         # Each process would fill its batches at its own time, and wait in updates that the others do not
         # make.
         self.peers = Peers(None)
@@ -264,7 +267,7 @@ class _Inbox:
             zeros = tf.zeros([n or 0 for n in shape], x.dtype)
             return tf.Variable(zeros, trainable=False, shape=shape)
 
-        with tf.device("CPU:0"):
+        with tf.device(HOST):
             return _map_sequences(make, own)
 
     def _split_unrolls(self, merged, name, some_wait):
@@ -295,7 +298,7 @@ class _Inbox:
             return tf.expand_dims(tf.experimental.numpy.moveaxis(whole, axis, 0), axis + 1)
 
         # In main memory, like the unrolls and the variables.
-        with tf.device("CPU:0"):
+        with tf.device(HOST):
             return _map_sequences(cut, self._waiting[name], own), tf.shape(own.step_type)[1]
 
     def _select(self, name, unroll):

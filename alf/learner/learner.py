@@ -14,7 +14,8 @@ from alf.algorithms import Algorithm
 from alf.config.kinds import NonNegativeInt, PositiveFloat
 from alf.config.settings import Role, configurable
 from alf.core.annotations import Array
-from alf.core.tf_runtime import GraphFunction, check_device, on_device, parallel, single_threaded
+from alf.core.devices import HOST, device_of
+from alf.core.tf_runtime import GraphFunction, parallel, single_threaded
 from alf.data_structures import Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_type
 from alf.learner.minibatches import merge_unrolls
@@ -53,8 +54,6 @@ class Learner(tf.Module):
             is set by `Experiment.strategy`, not here.
         train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.
             Checkpoints hold it. None: no such counter.
-        device: text, the TensorFlow device that makes the updates, such as "GPU:0". The weights should be on
-            it, too; `Experiment.learner_device` sets both. None leaves the choice to TensorFlow.
         debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards of the
             last update, and of the rewards before data transformers.
         rollout_summaries: whether TensorBoard gets histograms of the last experience that was observed: the
@@ -64,7 +63,7 @@ class Learner(tf.Module):
 
     Attributes:
         algorithm, policy: the algorithm and its policy.
-        device: text or None, the argument.
+        device: text such as "GPU:0", where the updates are made: where the algorithm's weights are.
         replayer: `Replayer` that keeps the experience between `observe` and `train`.
         needs_fresh_experience: whether `train` learns only from experience observed since its last call.
         needs_own_actions, uses_env_info: `Algorithm.needs_own_actions`, `Algorithm.needs_env_info`.
@@ -88,19 +87,19 @@ class Learner(tf.Module):
         jit_compile: Annotated[bool, Role.EXECUTION] = False,
         strategy: Annotated[Any, Role.EXECUTION] = None,
         train_step_counter: Annotated[tf.Variable | None, Role.EXECUTION] = None,
-        device: Annotated[str | None, Role.EXECUTION] = None,
         debug_summaries: Annotated[bool, Role.EXECUTION] = False,
         rollout_summaries: Annotated[bool, Role.EXECUTION] = False,
         summarize_grads_and_vars: Annotated[bool, Role.EXECUTION] = False,
     ) -> None:
         super().__init__(name="learner")
-        check_device("Learner.device", device)
         check_type("Learner.algorithm", algorithm, Algorithm)
         self.algorithm = algorithm
         self.policy = algorithm.policy
         self.progress = algorithm.progress
         self.uses_env_info = algorithm.needs_env_info
-        self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
+        self.device = device_of(algorithm)
+        with tf.device(HOST):
+            self.dropped_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="dropped_steps")
         summarizes = type(algorithm).summarize_rollout is not Algorithm.summarize_rollout
         # An algorithm without `summarize_rollout` of its own does not pay for the call at each batch.
         self._summarizes_rollout, self._rollout_summary = summarizes, {}
@@ -124,7 +123,6 @@ class Learner(tf.Module):
         self._has_warned = False
         # An attribute, so that checkpoints hold the counter.
         self._own_counter = _check_counter(train_step_counter)
-        self.device = device
         self._training = training or UnrollTraining()
         self.replayer = self._training.replayer
         # The learner holds them: a replayer is not a `tf.Module`, and checkpoints must find the variables.
@@ -318,7 +316,7 @@ class Learner(tf.Module):
     def _train(self, train, rollout=()):
         """Calls a method of the training; returns the dict of `train`. `rollout` is the fresh experience."""
         # All waits for other processes are inside `watch`, which turns their errors into LostPeerError.
-        with self.peers.watch(), self._executor(), on_device(self.device):
+        with self.peers.watch(), self._executor(), tf.device(self.device):
             try:
                 summary, experience = train(self._update)
             except tf.errors.InvalidArgumentError as error:

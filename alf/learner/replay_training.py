@@ -9,6 +9,7 @@ from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
 from alf.core.annotations import Array, Nest
 from alf.core.credit import Credit
+from alf.core.devices import HOST
 from alf.core.nest_utils import zeros_from_spec
 from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, PolicyState, count_transitions
@@ -178,14 +179,16 @@ class ReplayTraining:
         policy, order = update.policy, () if size is None else tf.range(tf.size(sequences.start))
 
         def update_once(i, order):
-            if size is None:
-                batch, chosen, weight = replayer.sample(self._size, self._length, update.progress)
-            else:
-                part, is_new, order = select_part(i, order, size)
-                chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
-                # All batches have one size, for which the graph is traced. In the last batch of a pass,
-                # sequences of the pass that fill it do not count.
-                batch, weight = replayer.gather(chosen, self._length), tf.cast(is_new, tf.float32)
+            # The buffer is in main memory, and so is all that finds rows in it: only the batch leaves.
+            with tf.device(HOST):
+                if size is None:
+                    batch, chosen, weight = replayer.sample(self._size, self._length, update.progress)
+                else:
+                    part, is_new, order = select_part(i, order, size)
+                    chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
+                    # All batches have one size, for which the graph is traced. In the last batch of a pass,
+                    # sequences of the pass that fill it do not count.
+                    batch, weight = replayer.gather(chosen, self._length), tf.cast(is_new, tf.float32)
             # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
             # date. A file may hold info and recurrent states that this policy does not have.
             state = PolicyState(
@@ -198,7 +201,7 @@ class ReplayTraining:
             summary, priority = update(batch)
             if tf.is_tensor(priority):
                 # After the update: no priority changes if the update fails.
-                with tf.control_dependencies(tf.nest.flatten(summary)):
+                with tf.control_dependencies(tf.nest.flatten(summary)), tf.device(HOST):
                     if size is not None:
                         chosen = tf.nest.map_structure(lambda x: tf.boolean_mask(x, is_new), chosen)
                         priority = tf.boolean_mask(priority, is_new)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from alf.config.settings import Role, configurable
-from alf.core.tf_runtime import check_device
+from alf.core.devices import check_device, shorten
 from alf.data_structures import LossInfo, split_unroll
 from alf.errors import ConfigError
 
@@ -26,7 +26,7 @@ class MirroredStrategy(tf.distribute.MirroredStrategy):
         cross_device_ops: tf.distribute.CrossDeviceOps | None = None,
     ) -> None:
         if devices is not None:
-            names = [_shorten(device) for device in devices]
+            names = [shorten(device) for device in devices]
             if not names or len(set(names)) < len(names):
                 raise ConfigError(
                     f"MirroredStrategy.devices is {devices!r}: it must be a list of different names, such as "
@@ -35,11 +35,6 @@ class MirroredStrategy(tf.distribute.MirroredStrategy):
             for name in names:
                 check_device("MirroredStrategy.devices", name)
         super().__init__(devices, cross_device_ops)
-
-
-def _shorten(device):
-    """Returns "CPU:0" for "/cpu:0", "/device:CPU:0" and the like, which TensorFlow takes too."""
-    return device.upper().rpartition("DEVICE:")[2].lstrip("/")
 
 
 class Replicas:

@@ -6,6 +6,7 @@ import functools
 
 import tensorflow as tf
 
+from alf.core.devices import HOST
 from alf.core.nest_utils import list_leaves
 from alf.data_structures import FIRST, NO_VERSION, LossInfo
 from alf.errors import ConfigError
@@ -244,7 +245,7 @@ class LastValues:
         if name not in self._kept:
             # In main memory: NumPy makes the histograms, and a GPU would keep a batch for nothing between two
             # of them.
-            with tf.init_scope(), tf.device("CPU:0"):
+            with tf.init_scope(), tf.device(HOST):
                 zero = tf.zeros([], x.dtype)
                 self._kept[name] = tf.Variable(zero, trainable=False, shape=tf.TensorShape(None))
         self._kept[name].assign(x)

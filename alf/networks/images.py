@@ -9,6 +9,7 @@ from typing import Literal
 
 import tensorflow as tf
 
+from alf.core.devices import find_gpus
 from alf.core.xla import compiled
 from alf.errors import ConfigError
 
@@ -64,7 +65,9 @@ def prepare_images(images, order, largest=None):
     size = images.shape[1:].num_elements()
     # Sums of integers are exact in any order. Four in each step, because a sum waits for the one before.
     flat = tf.pad(tf.reshape(images, (-1, size)), [[0, 0], [0, -size % 4]])
-    parts = tf.unstack(tf.reshape(tf.cast(flat, tf.int32), (-1, (size + 3) // 4, 4)), axis=-1)
+    # No GPU computes with int32 in TensorFlow. float64 is exact here, too.
+    dtype = tf.float64 if find_gpus() else tf.int32
+    parts = tf.unstack(tf.reshape(tf.cast(flat, dtype), (-1, (size + 3) // 4, 4)), axis=-1)
     total, squares = (
         tf.reduce_sum(tf.cast(sum(x), tf.int64), axis=1) for x in (parts, [x * x for x in parts])
     )

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tensorflow.python.util.nest import flatten_up_to
 
 from alf.core.annotations import Array, Nest
+from alf.core.devices import device_of
 from alf.core.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
@@ -77,6 +78,7 @@ class Agent:
         if not hasattr(policy, "policies"):
             raise ConfigError(f"policy is {policy!r}: it must be a Policy or a PolicyGroup")
         self.policy = policy
+        self._device = device_of(policy)
         self.observation_spec = policy.time_step_spec.observation
         self.action_spec = policy.action_spec
         # The caller does not give the previous action, which is in the agent's state, and no ids.
@@ -161,7 +163,8 @@ class Agent:
                 f"the state is not one of this agent for {len(step_type)} environments: {mismatch}"
             )
         signals = step_type, np.asarray(reward, np.float32), np.asarray(discount, np.float32)
-        with single_threaded():  # such small batches gain nothing from TensorFlow's thread pools
+        # Such small batches gain nothing from TensorFlow's thread pools.
+        with single_threaded(), tf.device(self._device):
             action, next_state = self._functions[deterministic](*signals, observation, state)
         # The state stays a nest of tensors: nobody reads it, and it goes back into the graph.
         return tf.nest.map_structure(lambda x: x.numpy(), action), next_state

@@ -2,11 +2,14 @@
 """The interface of policies. Actor threads, evaluators and exporters get a policy, never an algorithm."""
 
 import abc
+import functools
+from typing import Any
 
 import tensorflow as tf
 
 from alf.core.annotations import Array, Nest, NestedSpec
-from alf.core.nest_utils import add_leading_dims, find_mismatch, zero_where
+from alf.core.devices import HOST, count_flops
+from alf.core.nest_utils import add_leading_dims, find_mismatch, zero_where, zeros_from_spec
 from alf.data_structures import PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks.copying import CopyableModule
@@ -71,7 +74,8 @@ class Policy(CopyableModule, abc.ABC):
             raise ConfigError(f"data_transformer does not return what observation_spec says: {mismatch}")
         # The learner counts in these variables. They are part of the policy, so that copies and checkpoints
         # have the version of their weights, and schedules in the policy see the progress.
-        counts = (tf.Variable(0, dtype=tf.int64, trainable=False, name=name) for name in Progress._fields)
+        with tf.device(HOST):
+            counts = [tf.Variable(0, dtype=tf.int64, trainable=False, name=x) for x in Progress._fields]
         self.progress = Progress(*counts)
         # Schedules of the transformers read the same counters, also in a copy of the policy: it has its own.
         self.data_transformer.use_progress(self.progress)
@@ -187,3 +191,16 @@ class Policy(CopyableModule, abc.ABC):
         override this.
         """
         return self.rollout_step(time_step, state)
+
+
+def count_row_flops(policy: Any) -> int:
+    """Counts the floating point operations of `rollout` for one row.
+
+    Args:
+        policy: `Policy`; of a `PolicyGroup` the policy with the most operations counts.
+    """
+
+    def act(one):
+        one.rollout(zeros_from_spec(one.time_step_spec, 1), zeros_from_spec(one.policy_step_spec.state, 1))
+
+    return max(count_flops(functools.partial(act, one)) for one in policy.policies.values())

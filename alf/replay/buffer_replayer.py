@@ -8,6 +8,7 @@ import tensorflow as tf
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import configurable
 from alf.core.annotations import Array
+from alf.core.devices import HOST
 from alf.core.nest_utils import remove_leading_dims, zeros_from_spec
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
@@ -97,7 +98,7 @@ class BufferReplayer(SequenceReplayer):
         self.states = allocate(self._setting, columns * self._max_states, self.row_spec.state.train)
         self.start_stride = self.unroll_length if tf.nest.flatten(self.states) else 1
         # Not trainable and not part of a `tf.Module`: they belong to no checkpoint.
-        with tf.device("CPU:0"):
+        with tf.device(HOST):
             self.steps, self.steps_after_write, self.first = (
                 tf.Variable(tf.zeros(num_envs, tf.int64), trainable=False) for _ in range(3)
             )

@@ -8,6 +8,7 @@ import tensorflow as tf
 from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
 from alf.core.annotations import Array
+from alf.core.devices import HOST
 from alf.data_structures import Experience
 from alf.ops import draws
 from alf.replay.buffer_replayer import BufferReplayer
@@ -51,7 +52,7 @@ class PrioritizedReplayer(BufferReplayer):
         self._epsilon = epsilon
         # p^alpha of the sequence that starts at each row, 0 if none does.
         self._tree = SumTree(self.num_rows)
-        with tf.device("CPU:0"):
+        with tf.device(HOST):
             # Any number above 0 would do: until the first update all sequences have it, and the draws are
             # uniform.
             self._largest = tf.Variable(1.0, trainable=False, dtype=tf.float64)
@@ -150,7 +151,7 @@ class SumTree:
     def __init__(self, size):
         self._size = size
         self._levels = []
-        with tf.device("CPU:0"):
+        with tf.device(HOST):
             while not self._levels or size > 1:
                 size = -(-size // _FANOUT)
                 self._levels.append(tf.Variable(tf.zeros((size, _FANOUT), tf.float64), trainable=False))

@@ -5,6 +5,7 @@ import os
 
 import tensorflow as tf
 
+from alf.core.devices import HOST
 from alf.core.nest_utils import add_leading_dims, find_mismatch
 from alf.errors import ConfigError
 
@@ -38,7 +39,7 @@ def allocate(setting, size, spec):
         value = tf.raw_ops.Empty(shape=(size, *s.shape), dtype=s.dtype, init=False)
         return tf.Variable(value, trainable=False)
 
-    with tf.device("CPU:0"):
+    with tf.device(HOST):
         return tf.nest.map_structure(make, spec)
 
 

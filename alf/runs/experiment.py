@@ -6,20 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import gin
+import tensorflow as tf
 
 from alf import replay
 from alf.adapters import as_environment
 from alf.algorithms import Algorithm, AlgorithmName, ImpalaAlgorithm, find_algorithm
 from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
-from alf.config.registry import find_argument
+from alf.config.registry import find_argument, unrecorded
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
+from alf.core.devices import take_memory_as_needed
 from alf.core.randomness import spawn_seeds
 from alf.core.tf_runtime import (
     SPARE_THREADS,
-    check_device,
-    on_device,
     require_deterministic_operations,
     set_intra_op_threads,
 )
@@ -27,7 +27,7 @@ from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
 from alf.drivers.driver import Driver
-from alf.drivers.driver_settings import split_unroll_length
+from alf.drivers.driver_settings import DriverSettings, split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.environments.load import split_in_groups
@@ -39,6 +39,7 @@ from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
+from alf.runs.devices import count_update_rows, log_devices, set_up_devices
 from alf.runs.seeds import seed_everything, spawn_seed
 
 _MAX_THREADS = 4096  # with many more, TensorFlow does not start
@@ -96,8 +97,9 @@ class Experiment:
         intra_op_threads: threads that compute one TensorFlow operation. Learner and actors share them: they
             are one pool of the process. With 1, each of them works on one core. None: one for each core.
         learner_device: text such as "GPU:0", the TensorFlow device that makes the updates and has the
-            learner's weights and the optimizer's state. Queues and replay buffers stay in main memory. The
-            actors' device is `DriverSettings.actor_device`. None leaves the choice to TensorFlow.
+            learner's weights and the optimizer's state. "auto": the first GPU if there is one and the updates
+            are large, else the CPU; `alf.core.devices` has the rule. A run without use for GPUs takes none of
+            their memory. The actors' device is `DriverSettings.actor_device`.
         strategy: callable () -> `tf.distribute.Strategy`, which is called before TensorFlow starts, as
             `MultiWorkerMirroredStrategy` needs it, for several learner processes. None: `Learner.strategy`
             applies.
@@ -124,7 +126,7 @@ class Experiment:
         seed: Seed = None,
         deterministic: bool = False,
         intra_op_threads: Annotated[int | None, AtLeast(1), AtMost(_MAX_THREADS), Role.EXECUTION] = None,
-        learner_device: Annotated[str | None, Role.EXECUTION] = None,
+        learner_device: Annotated[str, Role.EXECUTION] = "auto",
         strategy: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
         num_groups, self._sizes = split_in_groups(env, num_groups, num_envs)
@@ -208,6 +210,7 @@ class Experiment:
                 driver = self._driver(envs, learner, unroll_length=self._unroll_length, **settings)
                 check_type("what Experiment.driver makes", driver, Driver)
                 driver.deterministic = self._deterministic
+                log_devices(learner.device, driver.actor_device)
                 return driver
             return OfflineDriver(learner)
         except BaseException:
@@ -227,6 +230,7 @@ class Experiment:
         """
         # From 1, because the seeds of learner processes begin with 0 (`_find_seed`).
         seed = spawn_seed(self._seed, index + 1, num_restarts)
+        take_memory_as_needed()  # of a GPU that Ray has given to this process
         reserve_threads(2 * num_envs + SPARE_THREADS)
         envs = []
         try:
@@ -320,12 +324,13 @@ class Experiment:
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
+        make_policy = functools.partial(self.make_policy, rows.observation, rows.action, rows.reward)
         # Here and not in the constructor: this starts TensorFlow, and then its number of threads is fixed.
-        check_device("Experiment.learner_device", self._learner_device)
-        with on_device(self._learner_device):
-            policy = self.make_policy(rows.observation, rows.action, rows.reward)
+        device = self._choose_device(rows, num_envs, make_policy, strategy)
+        with tf.device(device):
+            policy = make_policy()
         if self._policies is not None:
-            return self._make_learner_group(policy, specs, num_envs)
+            return self._make_learner_group(policy, specs, num_envs, device)
 
         def make_replayer(with_env_info):
             loaded = files, policy.data_transformer.context, self._offline_buffer_length
@@ -335,7 +340,7 @@ class Experiment:
             made = replay.make_replayer(self._exp_replayer, spec, num_envs, loaded[1])
             return replay.HybridReplayer(made, replay.load_replayer(*loaded)) if files else made
 
-        learner = self._make_one_learner(None, policy, make_replayer, strategy)
+        learner = self._make_one_learner(None, policy, make_replayer, device, strategy)
         if specs is None and policy.data_transformer.has_statistics:
             raise ConfigError(
                 "Experiment.num_envs is 0: data transformers that learn from fresh experience, such as "
@@ -348,25 +353,33 @@ class Experiment:
             )
         return learner
 
-    def _make_one_learner(self, name, policy, make_replayer, strategy=None):
+    def _choose_device(self, rows, num_envs, make_policy, strategy):
+        """Returns the learner's device; `rows` is the `EnvSpecs`, or what stands for them in a file."""
+        with unrecorded():  # looked at, not used: bindings that nothing else reads have no effect
+            settings = find_argument(self._driver, "settings") or DriverSettings()
+            needs_gpus = strategy or any(find_argument(x, "strategy") for x in _list_values(self._learner))
+            sizes = settings, num_envs, self._steps_of_unroll, getattr(rows, "batch_size", 1)
+            num_rows = count_update_rows(_list_values(self._exp_replayer), *sizes)
+            return set_up_devices(
+                self._learner_device, settings.actor_device, needs_gpus, num_rows, make_policy
+            )
+
+    def _make_one_learner(self, name, policy, make_replayer, device, strategy=None):
         """Makes the learner of a policy; `name` is None if there is a single policy."""
-        device = self._learner_device
-        with on_device(device):
+        with tf.device(device):
             algorithm = self._setting_of(name, self._algorithm)(policy)
         check_type("what Experiment.algorithm makes", algorithm, Algorithm)
         # Outside of the learner's device: replay buffers stay in main memory, which is larger.
         replayer = make_replayer(algorithm.needs_env_info)
         is_unrolls = isinstance(replayer, replay.UnrollReplayer)
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
-        settings = {"device": device, "strategy": strategy}
-        # An argument wins over gin's binding, also if it is None: `Learner.device` and `Learner.strategy` may
-        # be bound.
-        settings = {name: value for name, value in settings.items() if value is not None}
-        with on_device(device):
+        # An argument wins over gin's binding, also if it is None: `Learner.strategy` may be bound.
+        settings = {} if strategy is None else {"strategy": strategy}
+        with tf.device(device):
             learner = self._setting_of(name, self._learner)(algorithm, training=training, **settings)
         return check_type("what Experiment.learner makes", learner, Learner)
 
-    def _make_learner_group(self, group, specs, num_envs):
+    def _make_learner_group(self, group, specs, num_envs, device):
         """Makes the learners of several policies, each in the gin scope that has the policy's name."""
         numbers = self._policies.resolve_num_sequences(specs.batch_size)
         learners = {}
@@ -384,8 +397,13 @@ class Experiment:
 
             # So `NAME/Learner.max_grad_norm = 1` is for one policy, and a binding without a scope for all.
             with gin.config_scope(name):
-                learners[name] = self._make_one_learner(name, policy, make_replayer)
+                learners[name] = self._make_one_learner(name, policy, make_replayer, device)
         return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))
+
+
+def _list_values(setting):
+    """Returns the values of a setting that may be a dict with one for each policy."""
+    return list(setting.values()) if isinstance(setting, dict) else [setting]
 
 
 def make_collector(config, *args, **kwargs):

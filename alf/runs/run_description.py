@@ -10,6 +10,7 @@ The file is JSON, with these entries:
     versions: the versions of packages, by name.
     git: the repository of the user's own code: its `root`, its `commit`, and `dirty`, whether tracked files
         were changed since. null without a repository, or without `Trainer.save_git_state`.
+    devices: the names of the devices of the "learner" and the "actors", such as "GPU:0".
 """
 
 import contextlib
@@ -47,6 +48,7 @@ class RunDescription(NamedTuple):
     import_paths: list
     versions: dict
     git: dict | None = None
+    devices: dict | None = None
 
     def to_json(self):
         """Returns the text of the file."""
@@ -56,14 +58,18 @@ class RunDescription(NamedTuple):
         return json.dumps(values, indent=1) + "\n"
 
 
-def describe_run(policy, git_state=None):
+def describe_run(policy, git_state=None, devices=None):
     """Describes this process and the environments that a `Policy` is made for.
 
-    `git_state` is the `GitState` of the user's own code, or None.
+    Args:
+        policy: `Policy`.
+        git_state: `GitState` of the user's own code, or None.
+        devices: as in the file, or None.
     """
     spec, versions = policy.time_step_spec, list_versions()
     git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
-    return RunDescription(spec.observation, policy.action_spec, spec.reward, list_own_paths(), versions, git)
+    specs = spec.observation, policy.action_spec, spec.reward
+    return RunDescription(*specs, list_own_paths(), versions, git, devices)
 
 
 def list_versions():
@@ -124,6 +130,7 @@ def _check_types(values):
     paths, versions = values["import_paths"], values["versions"]
     if not isinstance(paths, list) or not all(isinstance(x, str) for x in paths):
         raise TypeError(f"import_paths is {paths!r}: it must be a list of texts")
-    for name, value in {"versions": versions, "git": git}.items():
+    devices = values.get("devices") or {}
+    for name, value in {"versions": versions, "git": git, "devices": devices}.items():
         if not isinstance(value, dict):
             raise TypeError(f"{name} is {value!r}: it must be a dict")

@@ -108,11 +108,12 @@ class RunDir:
         """Whether the operative configuration is here; `alf-pbt` removes it before it builds a member."""
         return os.path.exists(os.path.join(self.path, CONFIG_FILE))
 
-    def write_config(self, policy, save_git_state=True):
+    def write_config(self, policy, save_git_state=True, devices=None):
         """Writes the operative configuration, a `RunDescription` and the revision of ALF's code.
 
         The run's policy is made from them later. With `save_git_state` this also writes the changes of the
-        user's own code since its commit, if there are any. ConfigError is raised if a file cannot be written.
+        user's own code since its commit, if there are any. `devices` is an entry of the description.
+        ConfigError is raised if a file cannot be written.
         """
         from alf.runs.run_description import describe_run  # here: commands list runs without TensorFlow
 
@@ -120,7 +121,7 @@ class RunDir:
         git_state = read_git_state(_list_own_folders()) if save_git_state else None
         contents = {
             CONFIG_FILE: operative_config().encode(),
-            RUN_FILE: describe_run(policy, git_state).to_json().encode(),
+            RUN_FILE: describe_run(policy, git_state, devices).to_json().encode(),
             "git_revision.txt": f"{git_revision()}\n".encode(),
             DIFF_FILE: git_state.diff if git_state else b"",
         }

@@ -19,6 +19,7 @@ from alf.config.parsing import parse_config
 from alf.config.registry import find_argument, own_config
 from alf.config.settings import configurable
 from alf.core.annotations import FilePath, Nest
+from alf.core.devices import HOST
 from alf.core.files import find_path
 from alf.core.nest_utils import add_leading_dims, find_mismatch
 from alf.errors import ConfigError
@@ -72,8 +73,9 @@ class SavedRun:
             )
 
     def make_policy(self):
-        """Makes the run's `Policy` with new weights, after `read_config`."""
-        return Experiment().make_policy(*self.description[:3])
+        """Makes the run's `Policy` with new weights on the host, after `read_config`."""
+        with tf.device(HOST):
+            return Experiment().make_policy(*self.description[:3])
 
     def restore(self, policy, checkpoint="newest"):
         """Gives a `Policy` the weights of a checkpoint; returns the checkpoint's path.

@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.core.annotations import Array, Environment, Nest, NestedSpec
+from alf.core.devices import HOST
 from alf.core.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
 from alf.data_structures import FIRST, LAST, EnvStep, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.environments import BatchedEnvironment
@@ -133,7 +134,7 @@ class RecordingLearner:
 
     uses_env_info = needs_own_actions = False
     metrics = ()
-    device: str | None = None
+    device: str = HOST
 
     def __init__(self, policy: Policy, replayer: Any = None) -> None:
         self.policy = policy

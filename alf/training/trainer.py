@@ -133,7 +133,8 @@ class Trainer:
             self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
             if not self._is_over() or not self._run_dir.has_config:
-                self._run_dir.write_config(self.learner.policy, save_git_state)
+                devices = {"learner": self.learner.device, "actors": driver.actor_device}
+                self._run_dir.write_config(self.learner.policy, save_git_state, devices)
             # No thread of the run has started yet: none of them can see a binding change.
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()

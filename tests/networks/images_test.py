@@ -122,11 +122,18 @@ def test_xla_prepares_images_but_not_for_gpus_and_other_formats(monkeypatch):
         nodes = graph.as_graph_def().node
         return [node.name for node in nodes if node.attr["_XlaMustCompile"].b]
 
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: [])
     assert len(functions_for_xla()) == 1
     with without_xla():
         assert functions_for_xla() == []
-    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind=None: ["/GPU:0"])
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["/GPU:0"])
     assert functions_for_xla() == []
+
+
+def test_images_are_the_same_numbers_for_a_gpu(monkeypatch):
+    expected = prepare_images(images(ATARI), (0, 2, 3, 1))
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["/GPU:0"])
+    np.testing.assert_allclose(prepare_images(images(ATARI), (0, 2, 3, 1)), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])

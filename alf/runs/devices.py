@@ -1,0 +1,94 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Chooses the learner's device for a run, before TensorFlow starts: afterwards no GPU can be hidden."""
+
+import math
+
+import tensorflow as tf
+from absl import logging
+
+from alf import replay
+from alf.config.registry import find_argument
+from alf.core.devices import (
+    HOST,
+    check_device,
+    choose_for_updates,
+    find_gpus,
+    hide_gpus,
+    take_memory_as_needed,
+)
+from alf.learner import ReplayTraining, UnrollTraining
+from alf.policies.policy import count_row_flops
+
+
+def set_up_devices(setting, actor_device, needs_gpus, num_rows, make_policy):
+    """Chooses the learner's device; hides GPUs that the run does not use.
+
+    Args:
+        setting, actor_device: `Experiment.learner_device`, `DriverSettings.actor_device`.
+        needs_gpus: bool, whether another part of the run uses GPUs, such as a `tf.distribute` strategy.
+        num_rows: int, rows of an update.
+        make_policy: callable () -> `Policy`, for a look at its networks.
+
+    Returns:
+        the device, a text such as "GPU:0".
+
+    Raises:
+        ConfigError: if this process has no device like `setting`.
+    """
+    device = HOST if setting == "auto" else setting
+    if find_gpus():
+        if setting == "auto":
+            device = choose_for_updates(num_rows * _count_flops(make_policy))
+        if needs_gpus or {device, actor_device} - {"auto", HOST}:
+            take_memory_as_needed()
+        elif not hide_gpus():
+            logging.info("TensorFlow has started before the run, and keeps the memory that it has of the GPU")
+    check_device("Experiment.learner_device", device)
+    return device
+
+
+def count_update_rows(kinds, settings, num_envs, num_steps, batch_size):
+    """Returns the rows of an update, an int, as gin's bindings say.
+
+    Args:
+        kinds: list of values of `Experiment.exp_replayer`.
+        settings: `DriverSettings`.
+        num_envs: int, batched environments of all processes.
+        num_steps: int, T, transitions of an unroll.
+        batch_size: int, B, columns of an unroll.
+    """
+    if not num_envs or any(map(replay.is_of_sequences, kinds)):
+        sizes = "mini_batch_size", "mini_batch_length"
+        return math.prod(find_argument(ReplayTraining, name) for name in sizes)
+    num_unrolls = num_envs if settings.is_ordered else settings.learn_queue_cap
+    parts = find_argument(UnrollTraining, "num_minibatches")
+    size = find_argument(UnrollTraining, "mini_batch_size")
+    return size or num_unrolls * num_steps * batch_size // parts
+
+
+def log_devices(learner_device, actor_device):
+    """Logs where a run computes, in one line, if this machine has a GPU."""
+    gpus = tf.config.list_physical_devices("GPU")  # also those that are hidden
+    if gpus:
+        logging.info(
+            "this machine has %d GPU(s): updates are made on %s, actors compute on %s; "
+            "Experiment.learner_device and DriverSettings.actor_device choose others",
+            len(gpus),
+            learner_device,
+            actor_device,
+        )
+
+
+def _count_flops(make_policy):
+    """Counts the operations of a policy for one row, with a policy in a graph that nobody runs."""
+    try:
+        with tf.Graph().as_default():
+            return count_row_flops(make_policy())
+    except Exception as error:
+        logging.warning(
+            "updates are made on the CPU unless Experiment.learner_device is set: the work of the policy "
+            "cannot be counted (%s: %s)",
+            type(error).__name__,
+            error,
+        )
+        return 0

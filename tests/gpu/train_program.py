@@ -1,0 +1,148 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""A program: trains on a machine that has a GPU as far as TensorFlow knows.
+
+`train_program.py NAME [ARGUMENT...]` calls a function below and prints its result as JSON.
+"""
+
+import functools
+import json
+import os
+import sys
+import tempfile
+
+import alf  # noqa: F401  (before TensorFlow)
+from tests.gpu import pretend
+
+pretend.load()  # before anything looks for devices
+
+import tensorflow as tf  # noqa: E402
+
+from alf.environments import load  # noqa: E402
+from tests.example_runs import EXAMPLES, build  # noqa: E402
+
+# XLA has no compiler for a device that is none.
+ON_GPU = {"learner_device": "GPU:0", "jit_compile": False}
+
+
+def preset(env, algorithm, steps, root_dir, *settings):
+    """Trains with `alf.train`, with settings NAME=VALUE; returns where what was."""
+    values = {name: eval(value) for name, _, value in (x.partition("=") for x in settings)}
+    agent, run = alf.train(env, algorithm, int(steps), root_dir, **values)
+    assert agent.predict(zeros(agent.observation_spec))[0] is not None
+    return describe(run)
+
+
+def example(name, root_dir, *changes):
+    """Trains an example for 2 iterations."""
+    changes = ["StopCriteria.num_iterations = 2", *changes]
+    run = build(EXAMPLES / name, root_dir, changes)
+    run.train()
+    return describe(run)
+
+
+def describe(run):
+    learner, policy = run.learner, getattr(run.driver, "_policy", run.learner.policy)
+    with open(os.path.join(run.root_dir, "run.json")) as file:
+        recorded = json.load(file)["devices"]
+    buffers = [getattr(x.replayer, "rows", ()) for x in learner.learners.values()]
+    return {
+        "updates": int(learner.progress.updates),
+        "learner": learner.device,
+        "actors": run.driver.actor_device,
+        "recorded": recorded,
+        "weights": devices_of(learner.policy.trainable_variables),
+        "acting weights": devices_of(policy.trainable_variables),
+        "counters": devices_of(learner.counters),
+        "buffers": devices_of(tf.nest.flatten(buffers)),
+        "devices": [x.name for x in tf.config.list_logical_devices()],
+    }
+
+
+def devices_of(variables):
+    return sorted({v.device[-5:] for v in variables})
+
+
+def zeros(spec):
+    return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype).numpy(), spec)
+
+
+def traffic(algorithm, env, *settings):
+    """Counts what crosses in a train iteration of a workload: in the collection and in the update."""
+    values = {name: eval(value) for name, _, value in (x.partition("=") for x in settings)}
+    counts = {}
+
+    class Counts(alf.Callback):
+        """Counts in the 4th iteration, when all graphs are traced."""
+
+        def on_train_iter(self, trainer, summary):
+            if trainer.counters["iterations"] == 3:
+                counted(trainer.driver, "collect", counts)
+                counted(trainer.learner, "train", counts)
+            elif trainer.counters["iterations"] == 4:
+                trainer.stop("counted")
+
+    with tempfile.TemporaryDirectory() as folder:
+        alf.train(env, algorithm, 10**6, f"{folder}/run", callbacks=[Counts()], **ON_GPU, **values)
+    return counts
+
+
+def counted(owner, name, counts):
+    """Makes a method note what crosses during a call."""
+    method = getattr(owner, name)
+
+    @functools.wraps(method)
+    def call(*args):
+        before = pretend.read_traffic()
+        result = method(*args)
+        after = pretend.read_traffic()
+        counts[name] = {key: after[key] - before[key] for key in after}
+        return result
+
+    setattr(owner, name, call)
+
+
+def by_hand():
+    """Trains without `Experiment`, as a script does: TensorFlow puts the weights on the GPU."""
+    from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
+    from alf.drivers import AsyncOffPolicyDriver, DriverSettings, EnvSpecs, SyncOffPolicyDriver
+    from alf.learner import Learner, ReplayTraining
+    from alf.learner.optimizers import Adam
+    from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
+    from alf.replay import PrioritizedReplayer, UniformReplayer
+
+    def make(replayer_class, policy_class, algorithm_class):
+        envs = [load("CartPole-v1", 4, seed=i, num_workers=0) for i in range(2)]
+        specs = EnvSpecs(envs)
+        policy = policy_class(specs.observation, specs.action)
+        training = None
+        if replayer_class is not None:
+            replayer = replayer_class(specs.unroll_spec(policy, 8), 2, capacity=1000)
+            training = ReplayTraining(replayer, mini_batch_size=8)
+        return envs, Learner(algorithm_class(policy), Adam(1e-3), training)
+
+    results = []
+    for kinds in (
+        (None, ActorCriticPolicy, ImpalaAlgorithm),
+        (UniformReplayer, EpsilonGreedyPolicy, DqnAlgorithm),
+        (PrioritizedReplayer, EpsilonGreedyPolicy, DqnAlgorithm),
+    ):
+        for driver_class in (AsyncOffPolicyDriver, SyncOffPolicyDriver):
+            envs, learner = make(*kinds)
+            driver = driver_class(envs, learner, unroll_length=8, settings=DriverSettings())
+            driver.start()
+            for _ in range(3):
+                driver.collect()
+                learner.train()
+            driver.stop()
+            results.append([learner.device, int(learner.progress.updates)])
+    return results
+
+
+def main():
+    assert tf.config.list_physical_devices("GPU")
+    name, *arguments = sys.argv[1:]
+    print(json.dumps(globals()[name](*arguments)))
+
+
+if __name__ == "__main__":
+    main()
