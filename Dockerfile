@@ -4,8 +4,11 @@
 #   docker run --rm --volume alf-runs:/runs alf --gin_file=alf:impala_cartpole.gin --root_dir=mine
 #   docker run --rm --volume alf-runs:/runs --entrypoint=alf-evaluate alf --root_dir=mine
 #
-# EXTRAS are those of setup.py, such as --build-arg EXTRAS=atari,plot. With "cuda" among them the image is for GPUs,
-# which `docker run --gpus=all` shows to it.
+# EXTRAS are those of setup.py, such as --build-arg EXTRAS=atari,plot. For GPUs, on a host with NVIDIA's driver and its
+# container toolkit:
+#
+#   docker build --build-arg EXTRAS=atari,cuda --tag alf-gpu .
+#   docker run --rm --gpus=all --volume alf-runs:/runs alf-gpu --env=ALE/Pong-v5 --algorithm=impala --root_dir=pong
 
 FROM python:3.13-slim AS build
 WORKDIR /source
@@ -22,5 +25,7 @@ RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
 RUN useradd --create-home alf && mkdir /runs && chown alf /runs
 USER alf
 WORKDIR /runs
+# What NVIDIA's container toolkit shows to the container; without effect on a host without it.
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENTRYPOINT ["alf-train"]
 CMD ["--help"]

@@ -137,7 +137,8 @@ def _adam(learning_rate=3e-4):
     return tf.keras.optimizers.legacy.Adam(learning_rate)
 
 
-def _impala(**network):
+def make_impala(**network):
+    """Makes the `Agent` of IMPALA; `network` are arguments of `ActorCriticNetwork`."""
     # Shared, as where speed matters, and as in the loops that ALF was compared with.
     make_network = functools.partial(ActorCriticNetwork, share_layers=True, **network)
     return Agent(
@@ -152,7 +153,7 @@ _NATURE = {"fc_layer_params": (), "encoder": functools.partial(NatureEncoder, st
 
 
 def _nature(compute_dtype):
-    return _impala(**_NATURE, compute_dtype=compute_dtype)
+    return make_impala(**_NATURE, compute_dtype=compute_dtype)
 
 
 def _sac():
@@ -175,7 +176,7 @@ def _dqn():
 WORKLOADS = {
     "cartpole_vector": Workload(
         _cartpole,
-        _impala(fc_layer_params=(64, 64)),
+        make_impala(fc_layer_params=(64, 64)),
         num_envs=2,
         batch_size=1024,
         unroll_length=32,
@@ -185,7 +186,7 @@ WORKLOADS = {
     ),
     "cartpole_python": Workload(
         _cartpole_python,
-        _impala(fc_layer_params=(64, 64)),
+        make_impala(fc_layer_params=(64, 64)),
         num_envs=2,
         batch_size=1024,
         unroll_length=16,
@@ -203,7 +204,7 @@ WORKLOADS = {
     ),
     "halfcheetah": Workload(
         _halfcheetah,
-        _impala(fc_layer_params=(64, 64)),
+        make_impala(fc_layer_params=(64, 64)),
         num_envs=2,
         batch_size=256,
         unroll_length=32,
@@ -213,7 +214,7 @@ WORKLOADS = {
     ),
     "halfcheetah_envpool": Workload(
         _halfcheetah_envpool,
-        _impala(fc_layer_params=(64, 64)),
+        make_impala(fc_layer_params=(64, 64)),
         num_envs=2,
         batch_size=256,
         unroll_length=32,
@@ -243,7 +244,7 @@ WORKLOADS = {
     ),
     "toy": Workload(
         _null,
-        _impala(fc_layer_params=(16,)),
+        make_impala(fc_layer_params=(16,)),
         num_envs=2,
         batch_size=32,
         unroll_length=128,

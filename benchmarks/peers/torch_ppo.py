@@ -73,8 +73,8 @@ class ActorCritic(nn.Module):
 class Unroll:
     """What one vector environment has done, time-major; row T of some is what the next unroll begins with."""
 
-    def __init__(self, env, length):
-        self.env = env
+    def __init__(self, env, length, device="cpu"):
+        self.env, self.device = env, device
         obs, *_ = env.recv()
         space, B, T = env.action_space, len(obs), length
         self.obs = torch.zeros((T + 1, *obs.shape), dtype=torch.from_numpy(obs[:0]).dtype)
@@ -109,14 +109,14 @@ class Unroll:
     @torch.no_grad()
     def act(self, t, agent):
         """Begins step t."""
-        self.action[t], self.log_prob[t], self.value[t] = agent.act(self.obs[t])
+        self.action[t], self.log_prob[t], self.value[t] = agent.act(self.obs[t].to(self.device))
         actions, space = self.action[t].numpy(), self.env.action_space
         self.env.send(actions if self.is_discrete else actions.clip(space.low, space.high))
 
     @torch.no_grad()
     def batch(self, agent, gamma, gae_lambda):
         """Returns the steps that are no resets: observation, action, log prob., advantage, target."""
-        self.value[-1] = agent(self.obs[-1])[1]
+        self.value[-1] = agent(self.obs[-1].to(self.device))[1]
         advantage, sums = torch.zeros_like(self.reward), torch.zeros_like(self.reward[0])
         bootstrap = self.value[1:] * ~self.terminated
         deltas = self.reward + gamma * bootstrap - self.value[:-1]
@@ -124,8 +124,8 @@ class Unroll:
         for t in reversed(range(len(deltas))):
             advantage[t] = sums = deltas[t] + keeps[t] * sums
         fields = self.obs[:-1], self.action, self.log_prob, advantage, advantage + self.value[:-1]
-        fields, valid = [x.flatten(0, 1) for x in fields], ~self.ended[:-1].flatten()
-        return fields if valid.all() else [x[valid] for x in fields]
+        fields, valid = [x.flatten(0, 1).to(self.device) for x in fields], ~self.ended[:-1].flatten()
+        return fields if valid.all() else [x[valid.to(self.device)] for x in fields]
 
 
 def train(agent, optimizer, batch, settings):
@@ -179,6 +179,7 @@ def main():
     parser = make_parser(__doc__, ("inprocess", "workers", "vector", "envpool"))
     parser.add_argument("--groups", type=int, default=1, help="vector environments that step in turn")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--device", default="cpu", help="of the network, such as cuda")
     parser.add_argument("--env", help="Gymnasium id, in place of the workload")
     parser.add_argument("--target_return", type=float)
     parser.add_argument("--max_steps", type=int, default=1_000_000)
@@ -194,8 +195,8 @@ def main():
     envs = [make_vector(flags.vector, env, count, flags.groups, seed) for seed in seeds]
     agent = ActorCritic(
         envs[0].observation_space, envs[0].action_space, (64, 64) if flags.env else setup.hidden
-    )
-    unrolls = [Unroll(x, settings["unroll_length"]) for x in envs]
+    ).to(flags.device)
+    unrolls = [Unroll(x, settings["unroll_length"], flags.device) for x in envs]
     if flags.target_return is None:
         meter = Meter(flags.seconds)
         run(unrolls, agent, settings, meter.count)
