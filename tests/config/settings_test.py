@@ -212,8 +212,7 @@ MAY_CHANGE = {
     "Summaries": "interval custom",
     "Evaluator": "num_episodes",
     "eval/alf.environments.load": "max_episode_steps",
-    "main/alf.Learner": "debug_summaries rollout_summaries summarize_grads_and_vars jit_compile device "
-    "strategy",
+    "main/alf.Learner": "debug_summaries rollout_summaries summarize_grads_and_vars jit_compile strategy",
     "Experiment": "intra_op_threads learner_device strategy",
     "StopCriteria": "num_env_steps",
     "EpisodeStatistics": "window",
