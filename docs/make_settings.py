@@ -11,7 +11,7 @@ from pathlib import Path
 
 from alf.config.listing import format_page, list_settings
 from alf.config.registry import import_settings
-from alf.config.renames import read_tables
+from alf.config.translations import read_tables
 from alf.config.settings import find_setting
 
 DOCS = Path(__file__).parent

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable
 
 from alf.config.registry import complete
-from alf.config.renames import renew
 from alf.config.settings import Role, find_role, find_setting
 from alf.errors import ConfigError
 
@@ -18,15 +17,12 @@ _ALGORITHM = re.compile(r"(?:.*[./])?(\w+Algorithm)\.\w+")
 
 
 def parse_settings(config: str) -> Config:
-    """Reads the bindings in the text of a gin file: a dict from name to the text of the value.
-
-    Bindings of older versions get their present names.
-    """
+    """Reads the bindings in the text of a gin file: a dict from name to the text of the value."""
     # Gin breaks long values into lines, of which it indents all but the first.
     statements = re.sub(r"\\?\n +", " ", config).splitlines()
     # The headings that gin writes are comments, underlined by "=".
     pairs = [line.split("=", 1) for line in statements if "=" in line and not line.startswith("#")]
-    return renew({name.strip(): " ".join(value.split()) for name, value in pairs})
+    return {name.strip(): " ".join(value.split()) for name, value in pairs}
 
 
 def find_default(name: str) -> str | None:
@@ -48,7 +44,6 @@ def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], boo
         ours, theirs: configurations.
         matters: callable (`Role`) -> bool, whether a difference in a setting of this role counts.
     """
-    theirs = renew(theirs)  # it may come from the file of an older version
     # Two runs may write the same setting by a short and by a long name.
     shown = {complete(name): name for name in [*theirs, *ours]}
     ours, theirs = ({complete(name): text for name, text in x.items()} for x in (ours, theirs))

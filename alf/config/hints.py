@@ -10,8 +10,8 @@ import gin
 
 from alf.config import registry
 from alf.config.registry import name_binding, shorten
-from alf.config.renames import find_translations, renew_text
 from alf.config.settings import check_kind, find_setting, settings_of
+from alf.config.translations import find_translations
 from alf.errors import ConfigError
 
 _MAX_HINTS = 3
@@ -62,7 +62,7 @@ def _offer(lines):
 
 
 def translate(name, near=""):
-    """Returns the end of a message: what a name of another library or an older version is called here.
+    """Returns the end of a message: what a name of another library is called here.
 
     Args:
         name: text, a parameter or a class, or both with a dot.
@@ -152,10 +152,8 @@ def _replace_configurable(statement, name):
 
 
 def _explain_parameter(statement, name, parameter):
-    """Returns what an unknown parameter may mean: its new name, a similar one, or one of another class."""
+    """Returns what an unknown parameter may mean: a similar one, or one of another class."""
     (selector, *_) = registry.find_matching(name)
-    if (renamed := renew_text(statement)) != statement:  # the setting had this name in older versions
-        return _offer([renamed])
     known = translate(parameter, near=shorten(selector))
     is_exact = f" {shorten(selector)}." in known  # rather than a similar name
     if close := (_find_short if is_exact else _find_close)(parameter, settings_of(selector)):

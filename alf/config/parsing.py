@@ -14,7 +14,6 @@ from absl import logging
 from alf.config import registry
 from alf.config.comparison import parse_settings
 from alf.config.gin_files import (
-    CONFIG_FILE,
     collect_used_macros,
     find_gin_file,
     look_beside_includes,
@@ -30,7 +29,6 @@ from alf.config.hints import (
 )
 from alf.config.imports import is_installed, read_import_paths
 from alf.config.registry import complete, name_binding
-from alf.config.renames import renew_text
 from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
 
@@ -73,7 +71,7 @@ def parse_config(
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
     # Bindings come last, because they override files.
     bindings = "\n".join(gin_params)
-    sources = [(f"--gin_file={path}", _parse_file, path) for path in found]
+    sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in found]
     with collect_used_macros() as used_macros:
         # Also those that an earlier call has read: this one may replace the bindings that used them.
         used_macros |= find_used_macros()
@@ -85,7 +83,7 @@ def parse_config(
                 if _is_of_module(error):
                     raise
                 raise ConfigError(f"{name}: {explain(error, as_param)}") from None
-            own_text = read_own_text(source) if parse is _parse_file else bindings
+            own_text = read_own_text(source) if parse is gin.parse_config_file else bindings
             _mark_included(registry.read_names(own_text), bound)
     # A later binding may have taken the place of the one that used a macro. That is no mistake, so these go
     # before `check_bindings` looks for macros that nothing uses.
@@ -118,15 +116,6 @@ def _mark_included(written, bound):
 def _list_included():
     """Returns the full names of the bindings that came with included files, a set."""
     return set(registry.list_bindings().get(("", "gin.included_bindings"), {}).get("names", ()))
-
-
-def _parse_file(path):
-    """Reads a gin file; that of a run may be of an older version."""
-    if os.path.basename(path) != CONFIG_FILE:
-        gin.parse_config_file(path)
-        return
-    with open(path, encoding="utf-8") as file:
-        gin.parse_config(renew_text(file.read()))
 
 
 def parse_operative_config(text: str) -> None:

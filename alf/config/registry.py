@@ -11,7 +11,6 @@ import copy
 import functools
 import importlib
 import inspect
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,8 +31,6 @@ def import_settings() -> None:
     studies = [f"alf.studies.{name}" for name in names]
     for module in ("alf.training", *studies):
         importlib.import_module(module)
-    # The configurations of older runs with a `PolicyPopulation` import it by this name.
-    sys.modules["alf.population.policy_population"] = sys.modules["alf.studies.policy_population"]
 
 
 def import_tf_agents() -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from alf.config import registry
 from alf.config.hints import suggest_settings
 from alf.config.registry import complete, name_binding
-from alf.config.renames import find_translations
 from alf.config.settings import settings_of
+from alf.config.translations import find_translations
 from alf.errors import ConfigError
 
 # "seed" means the seed of the run, and not the seed of a part.

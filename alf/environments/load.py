@@ -386,8 +386,6 @@ def load_pettingzoo(
 def _find_game(name):
     """Returns the function that "MODULE:FUNCTION" or only "MODULE" names."""
     module_name, _, function = str(name).partition(":")
-    if module_name.startswith("pettingzoo.mpe."):  # Runs from before the package mpe2 have this name.
-        module_name = module_name.replace("pettingzoo.mpe", "mpe2", 1)
     setting = f"load_pettingzoo.name is {name!r}"
     try:
         module = importlib.import_module(module_name)

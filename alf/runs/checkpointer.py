@@ -206,10 +206,10 @@ class Checkpointer(tf.train.experimental.PythonState):
         """Takes the state that `serialize` returned. TensorFlow calls this when it restores."""
         state = json.loads(string_value)
         self.iterations = state["iterations"]
-        self.offline_iterations = state.get("offline_iterations", 0)  # older checkpoints do not count them
+        self.offline_iterations = state["offline_iterations"]
         self._driver.set_state(state["driver"])
         self._driver.learner.set_state(state["learner"])
-        self._callback_states = state.get("callbacks", {})
+        self._callback_states = state["callbacks"]
 
     def _prefix(self, number):
         return files.path_of(self._path, number)

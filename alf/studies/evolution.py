@@ -204,7 +204,6 @@ class Evolution:
 
     def set_state(self, state):
         """Restores the state that `get_state` returned; settings are fitted into the present ranges."""
-        state = _convert_older(state) if "copied" in state else state
         self._num_draws, self.orders, self.rows = state["num_draws"], state["orders"], state["rows"]
         for order in self.orders:
             order["settings"] = fit(order["settings"], self._ranges)
@@ -248,20 +247,3 @@ def _make_order(member, number, settings, parent=None):
 def _without_nan(number):
     """Returns None for NaN, which JSON does not have."""
     return None if math.isnan(number) else number
-
-
-def _convert_older(state):
-    """Converts the state of a `PolicyPopulation` of an older version, with its `settings` and `copied`."""
-    rows, orders, objectives = [{**row, "path": None, "order": 0} for row in state["rows"]], [], []
-    for member, (settings, copied) in enumerate(zip(state["settings"], state["copied"], strict=True)):
-        order = _make_order(member, 0, settings)
-        if copied is not None:
-            parent = dict(member=copied["parent"], path=None, env_steps=copied["parent_env_steps"])
-            # Another number than the 0 of all rows: `_copied_by` counts the copy as one without a report yet.
-            order |= dict(number=1, parent=parent | dict(objective=None))
-        # The rows before `num_old_rows` are from before the objective was changed: they do not rank anybody.
-        own = [row["objective"] for row in rows[state["num_old_rows"] :] if row["member"] == member]
-        orders.append(order)
-        objectives.append(own[-1] if own else None)
-    kept = dict(num_draws=state["num_draws"], objective=state["objective"])
-    return kept | dict(orders=orders, rows=rows, objectives=objectives)

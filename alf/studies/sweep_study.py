@@ -169,11 +169,9 @@ class SweepStudy:
                 f"--seeds is {ours}: the sweep in {self.folder!r} also has {theirs}; name all of them, and "
                 "more if you like"
             )
-        if "trials" not in state and not os.path.exists(path):
+        if not os.path.exists(path):
             raise damaged(path, "it is missing, but there are runs")
-        # Older versions kept the trials in the state file, before Optuna kept them.
-        older = [trial["settings"] for trial in state.get("trials", ())]
-        return Trials(self.folder, self._sweep, grid, older)
+        return Trials(self.folder, self._sweep, grid)
 
     def _add_runs(self, trial):
         """Adds the runs of a trial to `runs`, and queues the runs that are not over."""

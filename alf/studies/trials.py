@@ -34,7 +34,6 @@ class Trials:
         folder: path of the sweep.
         sweep: `Sweep`.
         grid: dict from names of settings to lists of texts.
-        older: list of the settings of all trials, for a sweep that was begun without this file.
 
     Attributes:
         settings: list of the settings of each trial so far.
@@ -44,7 +43,7 @@ class Trials:
         ConfigError: if the file cannot be read, or a trial was begun for which the search does not ask.
     """
 
-    def __init__(self, folder, sweep, grid, older=()):
+    def __init__(self, folder, sweep, grid):
         self._optuna = import_optuna()
         self._sweep, self._grid = sweep, grid
         self._planned = None if sweep.search == "optuna" else plan_trials(sweep, grid)
@@ -54,12 +53,8 @@ class Trials:
         with self._saving():
             self._study = self._open()
             self._read()
-            # A process that was killed may have begun only some of the older trials.
-            missing = older[len(self.settings) :]
-            if wrong := self._find_wrong([*self.settings, *missing]):
+            if wrong := self._find_wrong(self.settings):
                 raise ConfigError(f"{folder!r}: {wrong}; choose another root_dir, or ask for more")
-            for settings in missing:
-                self._add(settings)
 
     def ask(self):
         """Begins another trial and returns its index; returns None if all have begun."""

@@ -7,7 +7,8 @@ import gin
 import pytest
 
 from alf.config import registry
-from alf.config.parsing import CONFIG_FILE, check_dead_bindings, parse_config
+from alf.config.gin_files import CONFIG_FILE
+from alf.config.parsing import check_dead_bindings, parse_config
 from alf.config.registry import own_config
 from alf.errors import ConfigError
 from tests.example_runs import build

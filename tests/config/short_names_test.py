@@ -31,8 +31,6 @@ MEANT = {
     ("impala", "strategy"): "Experiment.strategy",
     ("ppo", "rnn"): "ActorCriticNetwork.rnn",
     ("dqn", "rnn"): "QValueNetwork.rnn",
-    ("dqn", "encoder_ctor"): "QValueNetwork.encoder",  # of older versions
-    ("ppo", "driver_ctor"): "Experiment.driver",
     ("ppo", "interval_of_nothing.x"): "interval_of_nothing.x",  # gin itself says what is wrong with it
 }
 REFUSED = {

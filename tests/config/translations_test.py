@@ -10,8 +10,8 @@ from alf.config import registry
 from alf.config.hints import suggest_settings, translate
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
-from alf.config.renames import _NAMES, find_names, find_translations, read_tables
 from alf.config.settings import find_setting
+from alf.config.translations import find_names, find_translations, read_tables
 from alf.errors import ConfigError
 
 registry.import_settings()
@@ -54,16 +54,6 @@ def test_each_name_of_a_library_leads_to_its_setting(subtests):
             with subtests.test(name):
                 assert row[2] in [x.setting for x in find_translations(name)]
                 assert row[2] in translate(name, near=row[2])
-
-
-def test_names_of_older_versions_are_found_in_the_same_way():
-    for old, new in _NAMES.items():
-        for name in (old, old.rpartition(".")[2]):
-            assert new in [x.setting for x in find_translations(name)]
-    assert (
-        translate("max_to_keep")
-        == "; max_to_keep (older versions of ALF) is called Checkpoints.max_to_keep here"
-    )
 
 
 def error_of(*params):
@@ -124,8 +114,6 @@ HINTS = {
         "TrainerConfig.num_iterations = 5",
     ): "; TrainerConfig.num_iterations (the first ALF, ALF on PyTorch) is called "
     "StopCriteria.num_iterations here (ALF on PyTorch: of all runs in a root_dir)",
-    ("Experiment.checkpoint_interval = 60",): "; checkpoint_interval (older versions of ALF) is called "
-    "Checkpoints.interval here",
     ("seed = 1",): "seed (Sample Factory, RLlib, Stable-Baselines3, CleanRL) is called Experiment.seed here; "
     "did you mean load_atari.seed = 1 or load_envpool.seed = 1 or PythonEnvironment.seed = 1 ?",
 }

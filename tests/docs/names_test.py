@@ -8,7 +8,7 @@ import pytest
 from alf.config import registry
 from alf.config.listing import list_settings
 from alf.config.registry import find_all, shorten
-from alf.config.renames import read_tables
+from alf.config.translations import read_tables
 from tests.docs.blocks import PAGES, ROOT
 
 registry.import_settings()

@@ -30,7 +30,6 @@ GAMES = "tests.workers.counting_games"
         ("pettingzoo.classic.connect_four_v3:raw_env", ("player_0", "player_1")),
         ("pettingzoo.classic.connect_four_v3", ("player_0", "player_1")),
         ("mpe2.simple_spread_v3", ("agent_0", "agent_1", "agent_2")),
-        ("pettingzoo.mpe.simple_spread_v3", ("agent_0", "agent_1", "agent_2")),  # its name before mpe2
         (f"{GAMES}:TurnGame", ("first", "second", "third")),
     ],
 )

@@ -225,25 +225,3 @@ def test_a_lost_member_is_not_copied():
     evolution.report(1, 100, 5.0)
     evolution.lose(1)
     assert evolution.report(0, 100, 1.0)["parent"] is None and evolution.best() == 0
-
-
-def test_the_state_of_a_policy_population_of_an_older_version():
-    """It had settings and, by policy, whom it has copied since its last row."""
-    rows = [
-        dict(member=0, env_steps=100, objective=5.0, parent=None, parent_env_steps=None, settings={"a": 1.0}),
-        dict(member=1, env_steps=100, objective=2.0, parent=None, parent_env_steps=None, settings={"a": 2.0}),
-        dict(member=0, env_steps=200, objective=None, parent=1, parent_env_steps=100, settings={"a": 3.0}),
-    ]
-    copied = [None, {"parent": 0, "parent_env_steps": 100}, None]
-    older = dict(num_draws=6, rows=rows, copied=copied, objective="AverageReturn", num_old_rows=0)
-    older["settings"] = [{"a": 3.0}, {"a": 4.0}, {"a": 5.0}]
-    ranges = {"a": LogUniform(0.1, 10.0)}
-    evolution = make_evolution(3, runs=False, ranges=ranges, quantile=0.5, state=older)
-    assert [order["settings"]["a"] for order in evolution.orders] == [3.0, 4.0, 5.0]
-    assert evolution.num_copies == 2 and [str(x) for x in evolution.objectives] == ["nan", "2.0", "nan"]
-    evolution.report(1, 200, 7.0)
-    assert (evolution.rows[-1]["parent"], evolution.rows[-1]["parent_env_steps"]) == (0, 100)
-    evolution.report(0, 300, 5.0)
-    assert evolution.report(2, 100, 1.0)["parent"]["member"] == 1 and evolution.num_copies == 3
-    older |= dict(num_old_rows=3)
-    assert all(map(math.isnan, make_evolution(3, runs=False, ranges=ranges, state=older).objectives))

@@ -11,7 +11,6 @@ import pytest
 
 from alf.config import registry
 from alf.errors import ConfigError, SaveError
-from alf.studies.ranges import LogUniform
 from tests.studies.stand_ins import make_sweep_study
 
 registry.import_settings()  # they have roles
@@ -252,21 +251,3 @@ def test_both_runs_of_a_pruned_trial_end(tmp_path, at_once):
     run = again.next_run()
     assert (run.trial, run.seed) == (0, 3) and again.next_run() is None
     assert [x.status for x in again.outcomes.values()] == ["finished"] * 3 + ["waiting"] + ["pruned"] * 4
-
-
-def test_a_sweep_of_an_older_version_goes_on(tmp_path):
-    """It had its trials in `sweep.json`."""
-    settings = dict(settings={"a.b": LogUniform(1e-4, 1.0)}, num_samples=2, grid={})
-    runs = [path.parent for path in make_started(tmp_path, **change(**settings))]
-    trials = [{"settings": {"a.b": path.parent.name}} for path in runs]
-    study = make_sweep_study(tmp_path, **change(**settings))
-    trials = [{"settings": run.settings} for run in study.runs[::2]]
-    state = json.loads((tmp_path / "sweep.json").read_text())
-    (tmp_path / "sweep.json").write_text(json.dumps(state | {"trials": trials}))
-    (tmp_path / "optuna.log").unlink()
-    for search in ("random", "optuna"):
-        again = make_sweep_study(tmp_path, **change(**settings | {"num_samples": 3, "search": search}))
-        assert [run.path for run in again.runs] == [run.path for run in study.runs]
-        assert list_states(tmp_path) == [("RUNNING", None)] * 2
-        assert sorted(x.status for x in again.outcomes.values()) == ["finished"] + ["waiting"] * 3
-    assert "trials" not in json.loads((tmp_path / "sweep.json").read_text())

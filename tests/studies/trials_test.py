@@ -178,9 +178,9 @@ def test_wrong_arguments_of_a_pruner_are_one_line(arguments):
         make_pruner("MedianPruner", arguments)
 
 
-def open_search(folder, num_samples=30, older=()):
+def open_search(folder, num_samples=30):
     sweep = Sweep({"a.b": LogUniform(1e-4, 1.0)}, num_samples, "optuna", seed=1)
-    return Trials(str(folder), sweep, {}, older)
+    return Trials(str(folder), sweep, {})
 
 
 def objective_of(settings):
@@ -217,17 +217,10 @@ def load(folder):
 
 @pytest.mark.parametrize("search", ["random", "optuna"])
 def test_optuna_knows_the_values_of_all_ranges(tmp_path, search):
-    """Those of an older sweep, too, which are known by their texts."""
-    sweep = Sweep(RANGES, 20, search)
-    (tmp_path / "again").mkdir()
-    trials = Trials(str(tmp_path), sweep, {})
+    trials = Trials(str(tmp_path), Sweep(RANGES, 20, search), {})
     for _ in range(20):
         trials.ask()
-    again = Trials(str(tmp_path / "again"), sweep, {}, trials.settings)
-    assert again.settings == trials.settings and again.ask() is None
-    pairs = zip(load(tmp_path).get_trials(), load(tmp_path / "again").get_trials(), strict=True)
-    for (one, other), settings in zip(pairs, trials.settings, strict=True):
-        assert other.params == pytest.approx(one.params) and other.distributions == one.distributions
+    for one, settings in zip(load(tmp_path).get_trials(), trials.settings, strict=True):
         assert one.user_attrs["settings"] == settings
         assert 1.0 - one.params["1 - PPOAlgorithm.discount"] == pytest.approx(
             float(settings["PPOAlgorithm.discount"])
@@ -259,9 +252,6 @@ STRANGE = [
 def test_settings_that_optuna_cannot_have_chosen_are_refused(tmp_path, settings):
     """They come from a file, and are parsed as gin bindings, which may import modules."""
     open_search(tmp_path).ask()
-    with pytest.raises(ConfigError, match="has tried .*, which Sweep.settings cannot draw"):
-        open_search(tmp_path, older=[{"a.b": "0.01"}, settings])
-    assert len(open_search(tmp_path, older=[{"a.b": "0.01"}]).settings) == 1, "nothing was added"
     trial = load(tmp_path).ask()
     trial.set_user_attr("settings", settings)
     trial.set_user_attr("trial", 1)
