@@ -82,7 +82,7 @@ def traffic(algorithm, env, *settings):
                 trainer.stop("counted")
 
     with tempfile.TemporaryDirectory() as folder:
-        alf.train(env, algorithm, 10**6, f"{folder}/run", callbacks=[Counts()], **ON_GPU, **values)
+        alf.train(env, algorithm, 10**6, f"{folder}/run", callbacks=[Counts()], seed=0, **ON_GPU, **values)
     return counts
 
 
