@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from alf.core.annotations import Array
-from alf.core.devices import HOST
 from alf.core.tf_runtime import GraphFunction, single_threaded
 from alf.data_structures import FIRST, OWNER, Experience
 from alf.errors import DivergedError
@@ -267,8 +266,7 @@ class _Inbox:
             zeros = tf.zeros([n or 0 for n in shape], x.dtype)
             return tf.Variable(zeros, trainable=False, shape=shape)
 
-        with tf.device(HOST):
-            return _map_sequences(make, own)
+        return _map_sequences(make, own)
 
     def _split_unrolls(self, merged, name, some_wait):
         """Selects a policy's sequences for whole batches, in the graph; the rest of them wait.
@@ -297,9 +295,7 @@ class _Inbox:
                 return whole[tf.newaxis]
             return tf.expand_dims(tf.experimental.numpy.moveaxis(whole, axis, 0), axis + 1)
 
-        # In main memory, like the unrolls and the variables.
-        with tf.device(HOST):
-            return _map_sequences(cut, self._waiting[name], own), tf.shape(own.step_type)[1]
+        return _map_sequences(cut, self._waiting[name], own), tf.shape(own.step_type)[1]
 
     def _select(self, name, unroll):
         """Selects the sequences of a policy: `Experience` of [T+1, N, ...], state [N, ...]."""

@@ -106,6 +106,12 @@ def test_examples_with_their_learner_on_the_gpu(run, tmp_path, name, changes):
     assert result["counters"] == ["CPU:0"]
 
 
+def test_what_histograms_show_is_kept_on_the_host(run, tmp_path):
+    settings = ["debug_summaries=True", "summarize_grads_and_vars=True"]
+    result = run("preset", "CartPole-v1", "impala", 1000, tmp_path / "run", *ON_GPU, *settings)
+    assert result["learner"] == "GPU:0" and result["for histograms"] == ["CPU:0"]
+
+
 def test_drivers_and_learners_made_by_hand(run):
     results = run("by_hand")
     assert [device for device, _ in results] == ["GPU:0"] * 6

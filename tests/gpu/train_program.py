@@ -45,6 +45,7 @@ def describe(run):
     with open(os.path.join(run.root_dir, "run.json")) as file:
         recorded = json.load(file)["devices"]
     buffers = [getattr(x.replayer, "rows", ()) for x in learner.learners.values()]
+    kept = [v for x in learner.learners.values() for v in x._update._last_values._kept.values()]
     return {
         "updates": int(learner.progress.updates),
         "learner": learner.device,
@@ -54,6 +55,7 @@ def describe(run):
         "acting weights": devices_of(policy.trainable_variables),
         "counters": devices_of(learner.counters),
         "buffers": devices_of(tf.nest.flatten(buffers)),
+        "for histograms": devices_of(kept),
         "devices": [x.name for x in tf.config.list_logical_devices()],
     }
 
