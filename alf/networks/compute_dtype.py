@@ -1,9 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The setting `compute_dtype`: the dtype in which layers compute. Their variables are always float32.
 
-It is "float32", "bfloat16" or "auto". "auto" means bfloat16 if a GPU is visible or the CPU computes it faster
-(`bfloat16_is_fast`), else float32, which is much faster on other CPUs. bfloat16 has 8 significant bits and
-the range of float32, so losses need no scaling.
+It is "float32", "bfloat16" or "auto". "auto" means bfloat16 if the CPU computes it faster
+(`bfloat16_is_fast`), else float32, which is much faster on other CPUs. A GPU does not matter: actors on the
+CPU compute with a copy of the network, and products of float32 on GPUs are fast, too (TF32). bfloat16 has 8
+significant bits and the range of float32, so losses need no scaling.
 """
 
 import contextlib
@@ -40,13 +41,11 @@ def compute_in(compute_dtype):
 
 
 def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):
-    """Returns whether a GPU is visible or the CPU has AMX, or is AMD's with AVX512_BF16.
+    """Returns whether the CPU has AMX, or is AMD's with AVX512_BF16.
 
     Intel's CPUs compute half as many AVX512_BF16 products in a cycle: they are slower than with float32
     (docs/speed.md). False if the CPU is unknown.
     """
-    if tf.config.get_visible_devices("GPU"):
-        return True
     # The first core is enough: all cores are alike.
     entries = {}
     with contextlib.suppress(OSError), open(cpuinfo) as lines:

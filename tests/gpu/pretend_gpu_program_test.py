@@ -127,6 +127,11 @@ def test_a_run_goes_on_from_the_gpu_to_the_cpu_and_back(run, tmp_path):
     assert 0 < places[0][1] < places[1][1] < places[2][1]
 
 
+def test_an_exported_model_does_not_depend_on_the_gpu(run, tmp_path):
+    device, named = run("export", tmp_path)
+    assert device == "GPU:0" and not any("GPU" in name for name in named)
+
+
 def test_what_crosses_between_host_and_gpu(run):
     """The numbers of copies, and of bytes, of a collection and of an update.
 

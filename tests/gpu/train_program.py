@@ -16,6 +16,7 @@ from tests.gpu import pretend
 pretend.load()  # before anything looks for devices
 
 import tensorflow as tf  # noqa: E402
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel  # noqa: E402
 
 from alf.environments import load  # noqa: E402
 from tests.example_runs import EXAMPLES, build  # noqa: E402
@@ -30,6 +31,20 @@ def preset(env, algorithm, steps, root_dir, *settings):
     agent, run = alf.train(env, algorithm, int(steps), root_dir, **values)
     assert agent.predict(zeros(agent.observation_spec))[0] is not None
     return describe(run)
+
+
+def export(folder):
+    """Exports a policy that is on the GPU; returns its device, and the devices that the model names."""
+    from alf.evaluation import exporter
+
+    agent, run = alf.train("CartPole-v1", "impala", 500, f"{folder}/run", **ON_GPU)
+    exporter.export(agent.policy, f"{folder}/model")
+    with open(f"{folder}/model/saved_model.pb", "rb") as file:
+        model = SavedModel.FromString(file.read()).meta_graphs[0]
+    functions = [function.node_def for function in model.graph_def.library.function]
+    nodes = [node for part in (model.graph_def.node, *functions) for node in part]
+    variables = [node.variable for node in model.object_graph_def.nodes if node.HasField("variable")]
+    return [run.learner.device, sorted({x.device[-5:] for x in [*nodes, *variables]})]
 
 
 def example(name, root_dir, *changes):
