@@ -11,6 +11,7 @@ from alf.core.nest_utils import find_mismatch, zeros_from_spec
 from alf.data_structures import OBSERVATION, OWNER, PolicyState, PolicyStep, TimeStep
 from alf.networks.copying import CopyableModule
 from alf.ops import draws
+from alf.ops.gather import gather
 from alf.policies.policy import Policy
 from alf.schedules import Progress
 
@@ -147,7 +148,7 @@ class PolicyGroup(CopyableModule):
             # A row may still hold the state of the policy that acted in it before. Its owner changes only at
             # a FIRST step, where `Policy` sets the state to zeros.
             own = self.view(name, time_step), state[self._slots[name]]
-            own = tf.nest.map_structure(lambda x, index=index: tf.gather(x, index), own)
+            own = tf.nest.map_structure(lambda x, index=index: gather(x, index), own)
             with draws.owned_by_first():  # the rows of a policy have no equal parts for several owners
                 answer = getattr(policy, method)(*own)
             answers.append(self._widen(name, answer, spec, tf.size(index)))

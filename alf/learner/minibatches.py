@@ -4,6 +4,7 @@
 import tensorflow as tf
 
 from alf.ops import draws
+from alf.ops.gather import gather
 
 
 def merge_unrolls(experience):
@@ -44,7 +45,7 @@ def split_in_segments(batch, length, final_state):
     index = tf.range(length + 1)[:, tf.newaxis] + tf.constant(list(starts))
 
     def cut(x):
-        return tf.reshape(tf.gather(x, index), (length + 1, -1, *x.shape[2:]))
+        return tf.reshape(gather(x, index), (length + 1, -1, *x.shape[2:]))
 
     segments = tf.nest.map_structure(cut, rows)
     # The last row of a segment has the weight of its transition in the next segment, but not here.
@@ -74,7 +75,7 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
 
     def update_with_part(i, order):
         part, _, order = select_part(i, order, batch_size // num_minibatches)
-        rows = tf.nest.map_structure(lambda x: tf.gather(x, part, axis=1), batch._replace(state=()))
+        rows = tf.nest.map_structure(lambda x: gather(x, part, axis=1), batch._replace(state=()))
         state = tf.nest.map_structure(lambda x: tf.gather(x, part), batch.state)
         return update(rows._replace(state=state)), order
 

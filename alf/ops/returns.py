@@ -24,6 +24,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from alf.core.annotations import Array
+from alf.ops.gather import gather
 
 
 class Transitions(NamedTuple):
@@ -157,7 +158,7 @@ def take_time_steps(x: Array, index: Array) -> Array:
     # One gather of flat rows: `tf.gather` has only leading batch dimensions, so x would be transposed first.
     batch_size = tf.shape(index)[1]
     rows = tf.reshape(x, (-1, *x.shape[2:]))
-    return tf.gather(rows, index * batch_size + tf.range(batch_size))
+    return gather(rows, index * batch_size + tf.range(batch_size))
 
 
 def discounted_return(values: Array, r_t: Array, discount_t: Array, is_first: Array) -> Array:

@@ -25,7 +25,10 @@ WORKLOADS = {
     "impala, CartPole, actors on the GPU": ["impala", "CartPole-v1", *LOCKSTEP, "actor_device='GPU:0'"],
     "ppo, CartPole": ["ppo", "CartPole-v1", *LOCKSTEP],
     "dqn, CartPole": ["dqn", "CartPole-v1", *LOCKSTEP, "initial_collect_steps=256"],
+    "sac, Pendulum": ["sac", "Pendulum-v1", *LOCKSTEP, "initial_collect_steps=256"],
     "impala, Pong": ["impala", "ALE/Pong-v5", *LOCKSTEP],
+    "ppo, Pong": ["ppo", "ALE/Pong-v5", *LOCKSTEP, "num_epochs=1"],
+    "dqn, Pong": ["dqn", "ALE/Pong-v5", *LOCKSTEP, "initial_collect_steps=256", "replay_ratio=0.03"],
 }
 EXAMPLE_ON_GPU = ["Experiment.learner_device = 'GPU:0'", "alf.Learner.jit_compile = False"]
 
@@ -118,6 +121,15 @@ def test_drivers_and_learners_made_by_hand(run):
     assert all(updates > 0 for _, updates in results)
 
 
+def test_environments_in_the_graph(run):
+    assert run("graph_environments") == [["GPU:0", actors, 3] for actors in ("CPU:0", "GPU:0", "GPU:0")]
+
+
+def test_a_part_of_the_buffer_from_a_file(run, tmp_path):
+    result = run("offline", tmp_path)
+    assert result["learner"] == "GPU:0" and result["updates"] > 0
+
+
 def test_a_run_goes_on_from_the_gpu_to_the_cpu_and_back(run, tmp_path):
     places = []
     for i, settings in enumerate([ON_GPU, ["learner_device='CPU:0'"], ON_GPU], start=1):
@@ -138,6 +150,8 @@ def test_what_crosses_between_host_and_gpu(run):
     With ALF_WRITE_GOLDEN=1 in the environment it writes them anew.
     """
     counts = {name: run("traffic", *args) for name, args in WORKLOADS.items()}
+    for name in ("impala, Pong", "ppo, Pong", "dqn, Pong"):  # no image comes back
+        assert counts[name]["train"]["bytes to host"] < 20_000
     counts["tensorflow"] = tf.__version__
     if os.environ.get("ALF_WRITE_GOLDEN"):
         GOLDEN.write_text(json.dumps(counts, indent=1) + "\n")

@@ -118,6 +118,42 @@ def counted(owner, name, counts):
     setattr(owner, name, call)
 
 
+def offline(folder):
+    """Trains from environments and from the replay buffer of another run."""
+    settings = {**ON_GPU, "initial_collect_steps": 200}
+    alf.train("CartPole-v1", "dqn", 600, f"{folder}/first", **settings, **{"Checkpoints.replay_buffer": True})
+    settings["offline_buffer"] = f"{folder}/first/checkpoints/replay_buffer.npz"
+    return describe(alf.train("CartPole-v1", "dqn", 600, f"{folder}/second", **settings).run)
+
+
+def graph_environments():
+    """Trains in environments whose steps are operations of TensorFlow, by all drivers."""
+    from alf.algorithms import ImpalaAlgorithm
+    from alf.drivers import AsyncOffPolicyDriver, DriverSettings, EnvSpecs, SyncOffPolicyDriver
+    from alf.learner import Learner
+    from alf.learner.optimizers import Adam
+    from alf.policies import ActorCriticPolicy
+    from tests.adapters.graph_environments import CountingTFEnvironment
+
+    results = []
+    for driver_class, actor_device in (
+        (AsyncOffPolicyDriver, "auto"),
+        (AsyncOffPolicyDriver, "GPU:0"),
+        (SyncOffPolicyDriver, "auto"),
+    ):
+        envs = [CountingTFEnvironment(2, 4, i) for i in range(2)]
+        specs = EnvSpecs(envs)
+        learner = Learner(ImpalaAlgorithm(ActorCriticPolicy(specs.observation, specs.action)), Adam(1e-3))
+        driver = driver_class(envs, learner, 8, DriverSettings(actor_device=actor_device))
+        driver.start()
+        for _ in range(3):
+            driver.collect()
+            learner.train()
+        driver.stop()
+        results.append([learner.device, driver.actor_device, int(learner.progress.updates)])
+    return results
+
+
 def by_hand():
     """Trains without `Experiment`, as a script does: TensorFlow puts the weights on the GPU."""
     from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm

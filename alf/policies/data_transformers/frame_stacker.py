@@ -13,6 +13,7 @@ from alf.core.nest_utils import list_leaves
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.networks.images import Channels, channel_axis
+from alf.ops.gather import gather
 from alf.policies.data_transformers.data_transformer import DataTransformer
 
 
@@ -76,7 +77,7 @@ class FrameStacker(DataTransformer):
             # The frames of the state become rows before row 0. Then one gather of flat frames makes all
             # stacks.
             frames = tf.concat([tf.experimental.numpy.moveaxis(past, 1, 0), x], axis=0)
-            frames = tf.gather(tf.reshape(frames, (-1, *frames.shape[2:])), positions)
+            frames = gather(tf.reshape(frames, (-1, *frames.shape[2:])), positions)
             stacks = _stack(tf.reshape(frames, (-1, *frames.shape[2:])), axis)
             return tf.reshape(stacks, (*positions.shape[:2], *stacks.shape[1:])), ()
 
