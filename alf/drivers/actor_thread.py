@@ -5,12 +5,14 @@ import time
 
 import tensorflow as tf
 
+from alf.core.devices import HOST, check_device, choose_for_answers
 from alf.core.nest_utils import split
 from alf.core.tf_runtime import timestamp
 from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
 from alf.drivers.threads import DriverThread
 from alf.ops import draws
+from alf.policies.policy import count_row_flops
 
 # The most batches of requests for one call of the graph. A call costs some hundred microseconds of Python, so
 # there should be few. But once called, the loop in the graph ends early only when the queues close.
@@ -112,6 +114,16 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
     # One iteration at a time: else the actor would take requests while it still answers others.
     start = tf.constant(0), tf.constant(0.0, tf.float64)
     return tf.while_loop(lambda i, _: i < num_batches, body, start, parallel_iterations=1)[1]
+
+
+def choose_actor_device(setting, learner, rows):
+    """Returns the device for answers of so many rows: `DriverSettings.actor_device`, or what "auto" means."""
+    if setting != "auto":
+        check_device("DriverSettings.actor_device", setting)
+        return setting
+    if learner.device == HOST:
+        return HOST
+    return choose_for_answers(rows * count_row_flops(learner.policy), learner.device)
 
 
 class ActorThread(DriverThread):

@@ -12,7 +12,6 @@ import tensorflow as tf
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
 from alf.core.annotations import Array, Environment
-from alf.core.devices import HOST, check_device, choose_for_answers
 from alf.core.nest_utils import add_leading_dims
 from alf.core.tf_runtime import (
     SPARE_THREADS,
@@ -22,7 +21,7 @@ from alf.core.tf_runtime import (
     trace,
 )
 from alf.data_structures import Experience, count_transitions, split_unroll
-from alf.drivers.actor_thread import ActorThread, answer_frame, serve
+from alf.drivers.actor_thread import ActorThread, answer_frame, choose_actor_device, serve
 from alf.drivers.collector_thread import Collectors, CollectorThread, hand_over_all
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
@@ -37,7 +36,6 @@ from alf.drivers.unroller import EnvUnroller
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
-from alf.policies.policy import count_row_flops
 
 
 @configurable("alf.drivers")
@@ -89,7 +87,7 @@ class AsyncOffPolicyDriver(Driver):
         self._max_batches = settings.find_max_batches(self._num_sources, num_steps)
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         rows = settings.actor_queue_cap * specs.batch_size * num_envs // max(1, num_loops)
-        self.actor_device = _choose_device(settings.actor_device, learner, rows)
+        self.actor_device = choose_actor_device(settings.actor_device, learner, rows)
         self._copy_period = settings.copy_period(self.actor_device != learner.device)
         self._policy = policy = learner.policy
         if self._copy_period is not None:
@@ -397,13 +395,3 @@ class AsyncOffPolicyDriver(Driver):
         self._published = int(self.learner.progress.updates)
         self.num_broadcasts += 1
         self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
-
-
-def _choose_device(setting, learner, rows):
-    """Returns the device for answers of so many rows: that of a setting, or what "auto" means."""
-    if setting != "auto":
-        check_device("DriverSettings.actor_device", setting)
-        return setting
-    if learner.device == HOST:
-        return HOST
-    return choose_for_answers(rows * count_row_flops(learner.policy), learner.device)

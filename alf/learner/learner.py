@@ -108,7 +108,8 @@ class Learner(tf.Module):
         self._optimizer = None
         if optimizer is not None:
             groups = algorithm.parameter_groups()
-            self._optimizer = GroupOptimizer(optimizer, groups, self.progress, max_grad_norm)
+            with tf.device(self.device):  # beside the weights
+                self._optimizer = GroupOptimizer(optimizer, groups, self.progress, max_grad_norm)
         elif type(algorithm).update_with_gradient is Algorithm.update_with_gradient:
             raise ConfigError(
                 f"Learner.optimizer is None: {type(algorithm).__name__} needs an optimizer; in gin, "

@@ -7,7 +7,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf import replay
-from alf.config.registry import find_argument
+from alf.config.registry import find_argument, unrecorded
 from alf.core.devices import (
     HOST,
     check_device,
@@ -16,8 +16,37 @@ from alf.core.devices import (
     hide_gpus,
     take_memory_as_needed,
 )
+from alf.drivers.driver_settings import DriverSettings
 from alf.learner import ReplayTraining, UnrollTraining
 from alf.policies.policy import count_row_flops
+
+
+def choose_device(setting, driver, learner, exp_replayer, strategy, sizes, make_policy):
+    """Chooses the learner's device as the settings of an `Experiment` say, and hides GPUs without use.
+
+    Args:
+        setting: `Experiment.learner_device`.
+        driver, learner, exp_replayer: as in `Experiment`.
+        strategy: `tf.distribute.Strategy` or None.
+        sizes: the arguments num_envs, num_steps and batch_size of `count_update_rows`.
+        make_policy: callable () -> `Policy`.
+
+    Returns:
+        the device, a text such as "GPU:0".
+
+    Raises:
+        ConfigError: if this process has no device like `setting`.
+    """
+    with unrecorded():  # looked at, not used: a binding that nothing else reads is a mistake of the user
+        settings = find_argument(driver, "settings") or DriverSettings()
+        needs_gpus = strategy or any(find_argument(x, "strategy") for x in _list_values(learner))
+        num_rows = count_update_rows(_list_values(exp_replayer), settings, *sizes)
+        return set_up_devices(setting, settings.actor_device, needs_gpus, num_rows, make_policy)
+
+
+def _list_values(setting):
+    """Returns the values of a setting that may be a dict with one for each policy."""
+    return list(setting.values()) if isinstance(setting, dict) else [setting]
 
 
 def set_up_devices(setting, actor_device, needs_gpus, num_rows, make_policy):

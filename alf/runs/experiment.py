@@ -13,7 +13,7 @@ from alf.adapters import as_environment
 from alf.algorithms import Algorithm, AlgorithmName, ImpalaAlgorithm, find_algorithm
 from alf.config.kinds import AtLeast, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import parse_operative_config
-from alf.config.registry import find_argument, unrecorded
+from alf.config.registry import find_argument
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.core.devices import take_memory_as_needed
@@ -27,7 +27,7 @@ from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
 from alf.drivers.collector import Collector
 from alf.drivers.driver import Driver
-from alf.drivers.driver_settings import DriverSettings, split_unroll_length
+from alf.drivers.driver_settings import split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.environments.load import split_in_groups
@@ -39,7 +39,7 @@ from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
-from alf.runs.devices import count_update_rows, log_devices, set_up_devices
+from alf.runs.devices import choose_device, log_devices
 from alf.runs.seeds import seed_everything, spawn_seed
 
 _MAX_THREADS = 4096  # with many more, TensorFlow does not start
@@ -198,9 +198,7 @@ class Experiment:
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
                 specs = specs or self._find_specs()
-                # The other process gets the configuration as text, and reads it anew.
-                # The whole configuration, not the operative one: at this point most bindings have not been
-                # read yet.
+                # The other process reads the whole configuration, of which little has been read here so far.
                 make = functools.partial(make_collector, gin.config_str())
                 collectors = self._collectors(make, specs, self._num_collectors, len(envs))
                 settings["collectors"] = collectors
@@ -326,7 +324,9 @@ class Experiment:
         rows = specs or replay.read_row_spec(files[0])
         make_policy = functools.partial(self.make_policy, rows.observation, rows.action, rows.reward)
         # Here and not in the constructor: this starts TensorFlow, and then its number of threads is fixed.
-        device = self._choose_device(rows, num_envs, make_policy, strategy)
+        sizes = num_envs, self._steps_of_unroll, getattr(rows, "batch_size", 1)
+        parts = self._driver, self._learner, self._exp_replayer, strategy
+        device = choose_device(self._learner_device, *parts, sizes, make_policy)
         with tf.device(device):
             policy = make_policy()
         if self._policies is not None:
@@ -353,17 +353,6 @@ class Experiment:
             )
         return learner
 
-    def _choose_device(self, rows, num_envs, make_policy, strategy):
-        """Returns the learner's device; `rows` is the `EnvSpecs`, or what stands for them in a file."""
-        with unrecorded():  # looked at, not used: bindings that nothing else reads have no effect
-            settings = find_argument(self._driver, "settings") or DriverSettings()
-            needs_gpus = strategy or any(find_argument(x, "strategy") for x in _list_values(self._learner))
-            sizes = settings, num_envs, self._steps_of_unroll, getattr(rows, "batch_size", 1)
-            num_rows = count_update_rows(_list_values(self._exp_replayer), *sizes)
-            return set_up_devices(
-                self._learner_device, settings.actor_device, needs_gpus, num_rows, make_policy
-            )
-
     def _make_one_learner(self, name, policy, make_replayer, device, strategy=None):
         """Makes the learner of a policy; `name` is None if there is a single policy."""
         with tf.device(device):
@@ -375,8 +364,7 @@ class Experiment:
         training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
         # An argument wins over gin's binding, also if it is None: `Learner.strategy` may be bound.
         settings = {} if strategy is None else {"strategy": strategy}
-        with tf.device(device):
-            learner = self._setting_of(name, self._learner)(algorithm, training=training, **settings)
+        learner = self._setting_of(name, self._learner)(algorithm, training=training, **settings)
         return check_type("what Experiment.learner makes", learner, Learner)
 
     def _make_learner_group(self, group, specs, num_envs, device):
@@ -399,11 +387,6 @@ class Experiment:
             with gin.config_scope(name):
                 learners[name] = self._make_one_learner(name, policy, make_replayer, device)
         return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))
-
-
-def _list_values(setting):
-    """Returns the values of a setting that may be a dict with one for each policy."""
-    return list(setting.values()) if isinstance(setting, dict) else [setting]
 
 
 def make_collector(config, *args, **kwargs):
