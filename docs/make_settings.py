@@ -11,8 +11,8 @@ from pathlib import Path
 
 from alf.config.listing import format_page, list_settings
 from alf.config.registry import import_settings
-from alf.config.translations import read_tables
 from alf.config.settings import find_setting
+from alf.config.translations import read_tables
 
 DOCS = Path(__file__).parent
 
