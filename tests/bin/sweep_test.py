@@ -30,6 +30,7 @@ from alf.studies import run_sweep
 from alf.studies.placement import Machine, find_gpus
 from alf.studies.ranges import Choice
 from alf.studies.sweep_settings import Sweep
+from alf.studies.trials import Trials
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
@@ -236,8 +237,9 @@ def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
     run.mkdir(parents=True)
     (run / "done.json").write_text('{"status": "SUCCESS"}')
     (run / "progress.csv").write_text("env_steps,seconds,metrics/AverageReturn\n100,1,50\n")
-    state = {"config": read_bindings(flags), "seeds": [0], "trials": [{"settings": {}}]}
+    state = {"config": read_bindings(flags), "seeds": [0]}
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(state))
+    Trials(str(tmp_path / "sweep"), Sweep(), {}).ask()
     status, out, errors = command(sweep, **flags)
     assert status == 2 and "starts" not in out
     assert errors[0].startswith(

@@ -26,7 +26,7 @@ from alf.bin import train
 from alf.config.listing import list_settings
 from alf.config.parsing import parse_config
 from alf.config.registry import import_settings
-from alf.config.renames import find_translations
+from alf.config.translations import find_translations
 from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
 from tests.programs import COMMANDS, environment, run_program

@@ -318,14 +318,6 @@ def test_settings_change_without_another_graph(first):
     assert {moment.num_traces for moment in trained} == {trained[0].num_traces} and trained[0].num_traces > 0
 
 
-def test_the_configuration_of_an_older_run_names_the_module_where_it_was():
-    gin.clear_config()
-    parse_config(
-        [], ["import alf.population.policy_population\nalf.population.PolicyPopulation.num_policies = 3"]
-    )
-    assert gin.query_parameter("PolicyPopulation.num_policies") == 3
-
-
 # The same run goes on.
 
 
