@@ -80,16 +80,34 @@ def test_rows_of_an_update_from_a_replay_buffer():
     assert count_update_rows(["uniform"], DriverSettings(), 3, 16, 8) == 64 * 5
 
 
-def test_work_that_cannot_be_counted_is_told(caplog):
+def test_work_that_cannot_be_counted_is_told(caplog, monkeypatch):
     def fail():
         raise TypeError("no graph")
 
-    monkeypatch = pytest.MonkeyPatch()
-    with monkeypatch.context() as patch:
-        patch.setattr(tf.config, "get_visible_devices", lambda kind: ["a GPU"])
-        patch.setattr(tf.config, "set_visible_devices", lambda *_: None)
-        assert set_up_devices("auto", "auto", False, 1000, fail) == "CPU:0"
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["a GPU"])
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *_: None)
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *_: None)
+    assert set_up_devices("auto", "auto", False, 1000, fail) == "CPU:0"
     assert "the work of the policy cannot be counted (TypeError: no graph)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "setting, actor_device, needs_gpus, seen",
+    [
+        ("CPU:0", "auto", False, []),
+        ("CPU:0", "CPU:0", False, []),
+        ("CPU:0", "GPU:0", False, ["first"]),
+        ("CPU:0", "GPU:1", False, ["first", "second"]),
+        ("CPU:0", "auto", True, None),
+    ],
+)
+def test_a_run_sees_the_gpus_that_it_uses(setting, actor_device, needs_gpus, seen, monkeypatch):
+    found = []
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: ["first", "second", "third"])
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda gpus, kind: found.append(gpus))
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda gpu, grows: None)
+    set_up_devices(setting, actor_device, needs_gpus, 1, None)
+    assert found == ([] if seen is None else [seen])
 
 
 def test_a_run_records_its_devices(tmp_path):

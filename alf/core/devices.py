@@ -69,13 +69,13 @@ def take_memory_as_needed():
             tf.config.experimental.set_memory_growth(gpu, True)
 
 
-def hide_gpus():
-    """Hides all GPUs from TensorFlow in this process, so that it takes no memory of them.
+def hide_gpus(keep=0):
+    """Hides all GPUs but the first `keep` from TensorFlow in this process, so that it takes nothing of them.
 
     Returns False if TensorFlow has started before: then it has its part already.
     """
     try:
-        tf.config.set_visible_devices([], "GPU")
+        tf.config.set_visible_devices(find_gpus()[:keep], "GPU")
     except RuntimeError:
         return False
     return True

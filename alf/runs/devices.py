@@ -2,6 +2,7 @@
 """Chooses the learner's device for a run, before TensorFlow starts: afterwards no GPU can be hidden."""
 
 import math
+import re
 
 import tensorflow as tf
 from absl import logging
@@ -68,10 +69,13 @@ def set_up_devices(setting, actor_device, needs_gpus, num_rows, make_policy):
     if find_gpus():
         if setting == "auto":
             device = choose_for_updates(num_rows * _count_flops(make_policy))
-        if needs_gpus or {device, actor_device} - {"auto", HOST}:
-            take_memory_as_needed()
-        elif not hide_gpus():
-            logging.info("TensorFlow has started before the run, and keeps the memory that it has of the GPU")
+        if not needs_gpus:
+            # Those behind the last one that is used: the others keep their names.
+            used = [re.fullmatch(r"GPU:(\d+)", name) for name in (device, actor_device)]
+            num_used = max((int(match[1]) + 1 for match in used if match), default=0)
+            if not hide_gpus(num_used) and not num_used:
+                logging.info("TensorFlow has started before the run, and keeps the memory it has of the GPU")
+        take_memory_as_needed()
     check_device("Experiment.learner_device", device)
     return device
 
