@@ -6,15 +6,37 @@ import functools
 import gc
 import importlib.util
 import os
-import re
+import shutil
+import subprocess
 import sys
 import types
 from importlib.machinery import PathFinder
 
-# A line of TensorFlow's log, before and after it is set up.
-_NOTICE = re.compile(
-    rb"WARNING: All log messages before absl::Init|[IWE]\d{4} [\d:.]+ +\d+ |[\d-]{10} [\d:.]+: [IWE] "
+# A program of awk. It keeps lines until MARK comes, and then shows those that are no NOTICE. If its input
+# ends before that, it shows all: the process has failed. After MARK it passes lines on, for processes that
+# were started meanwhile.
+_MARK = "\1end of what is hidden"
+_FILTER = r"""
+is_over { print; fflush(); next }
+at = index($0, MARK) {
+  if (at > 1) lines[n++] = substr($0, 1, at - 1)
+  is_over = 1
+  show()
+  next
+}
+{ lines[n++] = $0 }
+END { if (!is_over) show() }
+function show(i) {
+  for (i = 0; i < n; i++) if (!is_over || lines[i] !~ NOTICE) print lines[i]
+  fflush()
+}
+"""
+# A line of TensorFlow's log, before and after it is set up. Without {4}, which some kinds of awk do not know.
+_NOTICE = (
+    "^(WARNING: All log messages before absl::Init|[IWE][0-9][0-9][0-9][0-9] [0-9.:]+ +[0-9]+ "
+    "|[0-9-]+ [0-9.:]+: [IWE] )"
 )
+_SECONDS = 1.0  # that the filter may take to show what it has
 
 # What TensorFlow and Keras import where it is installed, and ALF does not use.
 _UNUSED = ("h5py", "pandas", "requests", "scipy")
@@ -112,28 +134,31 @@ def _without_collections():
 def hide_notices():
     """Context without TensorFlow's lines on the standard error stream. Other lines are shown at its end.
 
-    All lines are shown if the context raises an exception, or with TF_CPP_MIN_LOG_LEVEL=0 in the environment.
+    All lines are shown if the context raises an exception or the process dies, and with
+    TF_CPP_MIN_LOG_LEVEL=0 in the environment.
     """
-    stderr = None
-    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
+    stderr, awk = None, shutil.which("awk")
+    if awk is not None and os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
         with contextlib.suppress(OSError):  # the process has no such stream
             stderr = os.dup(2)
     if stderr is None:
         yield
         return
-    # A file and not a pipe, which nobody would read meanwhile: a full one would stop TensorFlow. And the file
-    # descriptor is replaced, not `sys.stderr`, because C++ knows only the descriptor. It is the whole
-    # process's, so other threads write here, too.
-    with open(os.memfd_create("stderr"), "w+b", buffering=0) as held:
-        os.dup2(held.fileno(), 2)
-        failed = True  # also after Ctrl-C, of which the text may be the reason
-        try:
-            yield
-            failed = False
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            held.seek(0)
-            for line in held:
-                if failed or not _NOTICE.match(line):
-                    os.write(2, line)
+    # A process of its own, which shows the lines also after an abort of this one. The file descriptor is
+    # replaced, not `sys.stderr`, because C++ knows only the descriptor. It is the whole process's, so other
+    # threads write here, too. In a session of its own, because Ctrl-C must not end it before it has shown
+    # what there is.
+    command = [awk, "-v", f"MARK={_MARK}", "-v", f"NOTICE={_NOTICE}", _FILTER]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stderr, start_new_session=True)
+    os.dup2(process.stdin.fileno(), 2)
+    try:
+        yield
+        os.write(2, f"{_MARK}\n".encode())
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        process.stdin.close()
+        # What comes next on the stream comes after what was held back. A process that was started meanwhile
+        # has the stream, too: then the filter goes on, and shows some of its lines late.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_SECONDS)

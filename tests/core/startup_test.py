@@ -54,6 +54,39 @@ def test_so_does_ctrl_c():
     assert result.stderr.splitlines()[:7] == ["before", "from C++", *NOTICES, "from Python"]
 
 
+@pytest.mark.parametrize("end, status", [("os.abort()", -signal.SIGABRT), ("os.kill(os.getpid(), 9)", -9)])
+def test_a_process_that_dies_shows_everything(end, status):
+    result = run(BEGIN + f"    os.write(2, b'F0000 a fatal error')\n    {end}")
+    assert result.returncode == status
+    assert result.stderr.splitlines()[:8] == [
+        "before",
+        "from C++",
+        *NOTICES,
+        "from Python",
+        "F0000 a fatal error",
+    ]
+
+
+def test_a_program_that_was_started_meanwhile_keeps_the_stream():
+    code = """
+import subprocess
+from alf.core.startup import hide_notices
+with hide_notices():
+    command = ["sh", "-c", "read line; echo I0000 00:00:1.5 1 child 1>&2"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE)
+child.communicate(b"go", timeout=60)
+"""
+    result = run(code)
+    assert (result.returncode, result.stderr) == (0, "I0000 00:00:1.5 1 child\n")
+
+
+def test_a_line_without_an_end_is_shown():
+    result = run(
+        "import os\nfrom alf.core.startup import hide_notices\nwith hide_notices():\n    os.write(2, b'x')"
+    )
+    assert (result.returncode, result.stderr) == (0, "x\n")
+
+
 def test_why_tensorflow_did_not_start_is_shown(tmp_path):
     code = f"import os; os.write(2, {NOTICES[1].encode()!r}); raise ImportError('gone')"
     (tmp_path / "tensorflow.py").write_text(code)
