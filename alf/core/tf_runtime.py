@@ -103,18 +103,11 @@ class GraphFunction:
 def trace(function, *signature):
     """Traces a function now, in this thread. Returns a callable with the same arguments.
 
-    Operations run on the host, where the queues are, unless `function` chooses another device.
-
     Args:
         function: callable.
         *signature: nests of tensor specs, one for each argument.
     """
-
-    def on_host(*args):
-        with tf.device(HOST):
-            return function(*args)
-
-    concrete = tf.function(on_host, input_signature=signature, autograph=False).get_concrete_function()
+    concrete = tf.function(function, input_signature=signature, autograph=False).get_concrete_function()
     captured = concrete.captured_inputs
 
     def call(*args):

@@ -121,6 +121,10 @@ def test_drivers_and_learners_made_by_hand(run):
     assert all(updates > 0 for _, updates in results)
 
 
+def test_an_optimizer_is_beside_its_weights(run):
+    assert run("optimizers") == [["CPU:0"], ["GPU:0"]]
+
+
 def test_environments_in_the_graph(run):
     assert run("graph_environments") == [["GPU:0", actors, 3] for actors in ("CPU:0", "GPU:0", "GPU:0")]
 
@@ -137,6 +141,13 @@ def test_a_run_goes_on_from_the_gpu_to_the_cpu_and_back(run, tmp_path):
         places.append((result["learner"], result["updates"]))
     assert [place for place, _ in places] == ["GPU:0", "CPU:0", "GPU:0"]
     assert 0 < places[0][1] < places[1][1] < places[2][1]
+
+
+def test_evaluations_and_agents(run, tmp_path):
+    result = run("agents", tmp_path)
+    assert result["learner"] == "GPU:0" and result["batches"] == ["GPU:0"]
+    assert result["evaluation"] == result["loaded"] == ["CPU:0"]
+    assert result["bytes to host of an action"] < 100  # and not the weights
 
 
 def test_an_exported_model_does_not_depend_on_the_gpu(run, tmp_path):

@@ -19,6 +19,7 @@ import tensorflow as tf  # noqa: E402
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel  # noqa: E402
 
 from alf.environments import load  # noqa: E402
+from alf.training import Evaluator  # noqa: E402
 from tests.example_runs import EXAMPLES, build  # noqa: E402
 
 # XLA has no compiler for a device that is none.
@@ -31,6 +32,39 @@ def preset(env, algorithm, steps, root_dir, *settings):
     agent, run = alf.train(env, algorithm, int(steps), root_dir, **values)
     assert agent.predict(zeros(agent.observation_spec))[0] is not None
     return describe(run)
+
+
+def agents(folder):
+    """Where evaluations and loaded agents act and batches are prefetched, and what crosses for an action."""
+    batches, evaluators = [], []
+
+    def make_evaluator():
+        make_env = functools.partial(load, "CartPole-v1", 1)
+        evaluators.append(Evaluator(interval_steps=100, num_episodes=1, env=make_env))
+        return evaluators[0]
+
+    settings = {**ON_GPU, "evaluator": make_evaluator, "prefetch": True}
+
+    class Notes(alf.Callback):
+        """Notes where batches are when the learner gets them."""
+
+        def on_begin(self, trainer):
+            observe = trainer.learner.observe
+            trainer.learner.observe = lambda x: (batches.append(x.reward.backing_device[-5:]), observe(x))
+
+    run = alf.train("CartPole-v1", "impala", 1000, f"{folder}/run", callbacks=[Notes()], **settings).run
+    agent, loaded = alf.policies.Agent(run.learner.policy), alf.load_agent(f"{folder}/run")
+    agent.predict([0.0] * 4)
+    before = pretend.read_traffic()
+    agent.predict([0.0] * 4)
+    crossed = pretend.read_traffic()["bytes to host"] - before["bytes to host"]
+    return {
+        "learner": run.learner.device,
+        "evaluation": devices_of(evaluators[0]._policy.trainable_variables),
+        "loaded": devices_of(loaded.policy.trainable_variables),
+        "bytes to host of an action": crossed,
+        "batches": sorted(set(batches)),
+    }
 
 
 def export(folder):
@@ -152,6 +186,22 @@ def graph_environments():
         driver.stop()
         results.append([learner.device, driver.actor_device, int(learner.progress.updates)])
     return results
+
+
+def optimizers():
+    """Where the optimizer's state is if the weights are on the CPU, and on the GPU."""
+    from alf.algorithms import ImpalaAlgorithm
+    from alf.drivers import EnvSpecs
+    from alf.learner import Learner
+    from alf.learner.optimizers import Adam
+    from alf.policies import ActorCriticPolicy
+
+    specs, places = EnvSpecs([load("CartPole-v1", 1, num_workers=0)]), []
+    for device in ("CPU:0", "GPU:0"):
+        with tf.device(device):
+            algorithm = ImpalaAlgorithm(ActorCriticPolicy(specs.observation, specs.action))
+        places.append(devices_of(Learner(algorithm, Adam(1e-3))._optimizer.list_weights()))
+    return places
 
 
 def by_hand():
