@@ -25,8 +25,8 @@ _CELLS = {GRU: tf.keras.layers.GRU, LSTM: tf.keras.layers.LSTM}
 def _while_loop(rnn, x, state, is_first):
     """The recurrent layer's `unroll`, with a loop in the graph; returns the outputs alone."""
     length, batch_size = is_first.shape
-    x = tf.reshape(rnn._project(x), (length, batch_size, -1))
-    weights = rnn._step_weights()
+    x, weights = rnn._project(x)
+    x = tf.reshape(x, (length, batch_size, -1))
 
     def step(t, state, outputs):
         reset = is_first[t][:, tf.newaxis]

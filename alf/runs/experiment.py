@@ -167,8 +167,7 @@ class Experiment:
             raise ConfigError("Experiment.deterministic is True: set Experiment.seed")
         if deterministic and is_offline:
             raise ConfigError("Experiment.deterministic is True: Experiment.num_envs must not be 0")
-        self._seed = seed
-        self._deterministic = deterministic
+        self._seed, self._deterministic = seed, deterministic
         self._intra_op_threads = intra_op_threads
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
         self._strategy = strategy
