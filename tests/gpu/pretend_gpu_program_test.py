@@ -20,15 +20,17 @@ pytestmark = pytest.mark.skipif(pretend.COMPILER is None, reason="there is no C+
 
 ON_GPU = ["learner_device='GPU:0'", "jit_compile=False"]
 LOCKSTEP = ["mode='lockstep'", "num_groups=2", "num_envs=16", "unroll_length=16"]
+# Updates of an iteration, whatever the episodes are.
+EIGHT = ["initial_collect_steps=256", "replay_ratio=None", "num_updates_per_train_iter=8"]
 WORKLOADS = {
     "impala, CartPole, actors on the CPU": ["impala", "CartPole-v1", *LOCKSTEP],
     "impala, CartPole, actors on the GPU": ["impala", "CartPole-v1", *LOCKSTEP, "actor_device='GPU:0'"],
     "ppo, CartPole": ["ppo", "CartPole-v1", *LOCKSTEP],
-    "dqn, CartPole": ["dqn", "CartPole-v1", *LOCKSTEP, "initial_collect_steps=256"],
-    "sac, Pendulum": ["sac", "Pendulum-v1", *LOCKSTEP, "initial_collect_steps=256"],
+    "dqn, CartPole": ["dqn", "CartPole-v1", *LOCKSTEP, *EIGHT],
+    "sac, Pendulum": ["sac", "Pendulum-v1", *LOCKSTEP, *EIGHT],
     "impala, Pong": ["impala", "ALE/Pong-v5", *LOCKSTEP],
     "ppo, Pong": ["ppo", "ALE/Pong-v5", *LOCKSTEP, "num_epochs=1"],
-    "dqn, Pong": ["dqn", "ALE/Pong-v5", *LOCKSTEP, "initial_collect_steps=256", "replay_ratio=0.03"],
+    "dqn, Pong": ["dqn", "ALE/Pong-v5", *LOCKSTEP, *EIGHT],
 }
 EXAMPLE_ON_GPU = ["Experiment.learner_device = 'GPU:0'", "alf.Learner.jit_compile = False"]
 
