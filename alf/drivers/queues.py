@@ -97,8 +97,7 @@ class NestFIFOQueues:
     def __init__(self, num_queues, capacity, spec, name):
         handles = _make_handles(num_queues, capacity, spec, name)
         self._queues = [NestFIFOQueue(capacity, spec, name, handle) for handle in handles]
-        with tf.device(HOST):  # no GPU can stack handles
-            self._handles = tf.stack([queue.handle for queue in self._queues]) if num_queues else None
+        self._handles = tf.stack([queue.handle for queue in self._queues]) if num_queues else None
 
     def __len__(self):
         return len(self._queues)

@@ -119,8 +119,9 @@ def test_what_histograms_show_is_kept_on_the_host(run, tmp_path):
 
 def test_drivers_and_learners_made_by_hand(run):
     results = run("by_hand")
-    assert [device for device, _ in results] == ["GPU:0"] * 6
-    assert all(updates > 0 for _, updates in results)
+    assert [device for device, _, _ in results] == ["GPU:0"] * 6
+    assert all(updates > 0 for _, updates, _ in results)
+    assert [buffer for _, _, buffer in results] == [[]] * 2 + [["CPU:0"]] * 4
 
 
 def test_an_optimizer_is_beside_its_weights(run):

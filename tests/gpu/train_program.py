@@ -237,7 +237,10 @@ def by_hand():
                 driver.collect()
                 learner.train()
             driver.stop()
-            results.append([learner.device, int(learner.progress.updates)])
+            held = [learner.replayer, getattr(learner.replayer, "_tree", None)]
+            held = tf.nest.flatten([list(vars(x).values()) for x in held if x is not None])
+            buffer = devices_of(x for x in held if isinstance(x, tf.Variable))
+            results.append([learner.device, int(learner.progress.updates), buffer])
     return results
 
 
