@@ -12,10 +12,11 @@ from alf.core.devices import choose_for_answers, choose_for_updates
 from alf.core.nest_utils import BoundedTensorSpec
 from alf.drivers import AsyncOffPolicyDriver, DriverSettings
 from alf.errors import ConfigError
+from alf.learner import Learner
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.policy import count_row_flops
-from alf.runs.devices import count_update_rows, set_up_devices
+from alf.runs.devices import choose_device, count_update_rows, set_up_devices
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from tests.builders import build_driver
 from tests.example_runs import EXAMPLES, build
@@ -108,6 +109,23 @@ def test_a_run_sees_the_gpus_that_it_uses(setting, actor_device, needs_gpus, see
     monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda gpu, grows: None)
     set_up_devices(setting, actor_device, needs_gpus, 1, None)
     assert found == ([] if seen is None else [seen])
+
+
+@gin.configurable
+def make_strategy():
+    raise AssertionError("a strategy was made for a look at it")
+
+
+@pytest.mark.parametrize("gpus", [[], ["a GPU"]])
+def test_a_strategy_keeps_the_gpus_and_is_not_made_for_that(gpus, monkeypatch):
+    gin.parse_config("alf.Learner.strategy = @make_strategy()")
+    hidden = []
+    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
+    monkeypatch.setattr(tf.config, "set_visible_devices", lambda *args: hidden.append(args))
+    monkeypatch.setattr(tf.config.experimental, "set_memory_growth", lambda *_: None)
+    parts = AsyncOffPolicyDriver, Learner, "one_time", None
+    assert choose_device("CPU:0", *parts, (1, 8, 4), None) == "CPU:0"
+    assert hidden == []
 
 
 def test_a_run_records_its_devices(tmp_path):

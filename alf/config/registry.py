@@ -239,20 +239,22 @@ def find_lost_binding(make: functools.partial) -> str | None:
     return None
 
 
-def find_argument(make: Callable[..., Any], name: str) -> Any:
+def find_argument(make: Callable[..., Any], name: str, evaluates: bool = True) -> Any:
     """Returns the argument that a call of `make` in the current scope would have: of gin, or its default.
 
-    It is None if there is no such argument, or if it has no value yet.
+    It is None if there is no such argument, or if it has no value yet. Without `evaluates` it may be a
+    reference of gin, and nothing that gin would make is made.
     """
     if isinstance(make, functools.partial):
-        return make.keywords[name] if name in make.keywords else find_argument(make.func, name)
+        return make.keywords[name] if name in make.keywords else find_argument(make.func, name, evaluates)
     entry, scope = _find_entry(make)
     if entry is not None:
         make = entry.wrapped
         with gin.config_scope(scope):
             bound = gin.get_bindings(make, resolve_references=False)
             if name in bound:
-                return copy.deepcopy(bound[name])  # this is how gin evaluates macros and `@Other()`
+                # A deep copy is how gin evaluates macros and `@Other()`.
+                return copy.deepcopy(bound[name]) if evaluates else bound[name]
     parameter = inspect.signature(make).parameters.get(name)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 

@@ -38,9 +38,13 @@ def choose_device(setting, driver, learner, exp_replayer, strategy, sizes, make_
     Raises:
         ConfigError: if this process has no device like `setting`.
     """
+    if not find_gpus():
+        return set_up_devices(setting, HOST, False, 0, make_policy)
     with unrecorded():  # looked at, not used: a binding that nothing else reads is a mistake of the user
         settings = find_argument(driver, "settings") or DriverSettings()
-        needs_gpus = strategy or any(find_argument(x, "strategy") for x in _list_values(learner))
+        # Not evaluated: a process has one strategy, which the learner's constructor gets.
+        given = [strategy, *(find_argument(x, "strategy", evaluates=False) for x in _list_values(learner))]
+        needs_gpus = any(x is not None for x in given)
         num_rows = count_update_rows(_list_values(exp_replayer), settings, *sizes)
         return set_up_devices(setting, settings.actor_device, needs_gpus, num_rows, make_policy)
 

@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 
-import alf  # noqa: F401  (before TensorFlow)
+import alf  # before TensorFlow
 from tests.gpu import pretend
 
 pretend.load()  # before anything looks for devices
