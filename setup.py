@@ -43,10 +43,8 @@ class BuildWithExamples(build_py):
 
 
 INSTALL_REQUIRES = [
-    # The line that ALF is measured on; tf_keras follows TensorFlow's minor version.
+    # The line that ALF is measured on.
     "tensorflow>=2.21,<2.22",
-    # Keras 2, of which the networks are; must match TensorFlow's minor version.
-    "tf_keras>=2.21,<2.22",
     # The 1.x API: vector environments that reset on the next step.
     "gymnasium>=1.0,<2",
     # 1.26 is the last NumPy 1.

@@ -4,16 +4,7 @@
 import contextlib
 import importlib
 import os
-import sys
 
-# Makes `tf.keras` Keras 2, of which ALF's networks are; must happen before TensorFlow is imported.
-if os.environ.get("TF_USE_LEGACY_KERAS", "").lower() not in ("1", "true"):
-    if "tensorflow" in sys.modules:
-        raise ImportError(
-            "TensorFlow was imported before ALF and uses Keras 3, of which ALF's networks cannot be made: "
-            "import alf first, or set TF_USE_LEGACY_KERAS=1 in the environment."
-        )
-    os.environ["TF_USE_LEGACY_KERAS"] = "1"
 # Hides TensorFlow's information and warnings; errors still show.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Empties the notice that Gym prints when TF-Agents imports it. ALF uses Gymnasium.

@@ -5,12 +5,10 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
-import tensorflow as tf
-
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
 from alf.drivers import DriverSettings, EnvSpecs
 from alf.environments import load, load_atari
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
 from alf.networks import ActorCriticNetwork, NatureEncoder, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import FrameStacker, Pipeline
@@ -134,7 +132,7 @@ def _pong_frames(batch_size, seed):
 
 
 def _adam(learning_rate=3e-4):
-    return tf.keras.optimizers.legacy.Adam(learning_rate)
+    return optimizers.Adam(learning_rate)
 
 
 def make_impala(**network):

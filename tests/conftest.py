@@ -9,6 +9,7 @@ command line is run in either of the first two tiers.
 import fnmatch
 import gc
 import pathlib
+import random
 
 import gin
 import pytest
@@ -98,6 +99,12 @@ def pytest_terminal_summary(terminalreporter, config):
         num_files = sum(map(starts_programs, TESTS.rglob("*_test.py")))
         programs = f"{num_files} files of tests that start programs (make test-all)"
         terminalreporter.write_line(f"Left out: {programs}, and the slow tests (make test-slow)")
+
+
+@pytest.fixture(autouse=True)
+def _equal_initial_weights():
+    """Gives every test the initial weights that it had in the last run: they come from this generator."""
+    random.seed(0)
 
 
 @pytest.fixture(autouse=True)

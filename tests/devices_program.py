@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.learner import Learner, UnrollTraining
+from alf.learner import Learner, UnrollTraining, optimizers
 from alf.training import Experiment
 from tests.builders import build_driver
 from tests.example_runs import EXAMPLES, build
@@ -48,7 +48,7 @@ def make_learner(algorithm, training, **settings):
         training = UnrollTraining(training.replayer, num_epochs=2, num_minibatches=2)
     else:
         training = replay(training.replayer)
-    return Learner(algorithm, tf.keras.optimizers.legacy.Adam(), training, **settings)
+    return Learner(algorithm, optimizers.Adam(), training, **settings)
 
 
 def train(kind, driver_class, learner_device):

@@ -18,7 +18,7 @@ from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgor
 from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import UniformReplayer
@@ -102,7 +102,7 @@ class FromOthers(ActorCriticPolicy):
 
 def make_impala(specs, cls=ActorCriticPolicy, learning_rate=3e-3):
     algorithm = ImpalaAlgorithm(make_actor_critic(specs, cls), discount=DISCOUNT)
-    return Learner(algorithm, tf.keras.optimizers.legacy.Adam(learning_rate), max_grad_norm=0.5)
+    return Learner(algorithm, optimizers.Adam(learning_rate), max_grad_norm=0.5)
 
 
 def test_impala_learns_from_the_actions_of_another_policy():
@@ -117,7 +117,7 @@ def test_impala_learns_from_the_actions_of_another_policy():
 def test_ppo_learns():
     def make_learner(specs):
         algorithm = PPOAlgorithm(make_actor_critic(specs), discount=DISCOUNT)
-        optimizer = tf.keras.optimizers.legacy.Adam(3e-3, epsilon=1e-5)
+        optimizer = optimizers.Adam(3e-3, epsilon=1e-5)
         training = UnrollTraining(num_epochs=4, num_minibatches=4)
         return Learner(algorithm, optimizer, training, max_grad_norm=0.5)
 
@@ -132,7 +132,7 @@ def test_dqn_learns():
         network = functools.partial(QValueNetwork, **SMALL)
         policy = EpsilonGreedyPolicy(specs.observation, specs.action, network, epsilon=0.1)
         algorithm = DqnAlgorithm(policy, discount=DISCOUNT, tau=0.1, target_update_period=1)
-        optimizer = tf.keras.optimizers.legacy.Adam(1e-2)
+        optimizer = optimizers.Adam(1e-2)
         return Learner(algorithm, optimizer, make_replay_training(specs, policy), max_grad_norm=10.0)
 
     learner, reward = learn(make_learner, 6, driver_class=SyncOffPolicyDriver, batch_size=16)
@@ -152,7 +152,7 @@ def test_sac_learns():
         critic = functools.partial(CriticsNetwork, **SMALL)
         settings = dict(tau=0.1, initial_alpha=0.1, target_entropy=target_entropy)
         algorithm = SacAlgorithm(policy, critic, discount=DISCOUNT, **settings)
-        optimizer = tf.keras.optimizers.legacy.Adam(1e-2)
+        optimizer = optimizers.Adam(1e-2)
         return Learner(algorithm, optimizer, make_replay_training(specs, policy))
 
     learner, reward = learn(make_learner, 10, driver_class=SyncOffPolicyDriver, batch_size=16)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from alf.config.settings import check_value
 from alf.errors import ConfigError
+from alf.learner import optimizers
 from alf.schedules import (
     LinearSchedule,
     PiecewiseSchedule,
@@ -127,16 +128,15 @@ def test_changes_inside_one_graph(schedule, expected):
 
 
 def test_learning_rate_of_an_optimizer():
-    """A legacy optimizer asks a callable at each update, in the graph."""
+    """It is computed anew at each update, in the graph."""
     updates = tf.Variable(0, dtype=tf.int64)
     schedule = LinearSchedule(1.0, 0.0, over=4, by="updates")
-    optimizer = tf.keras.optimizers.legacy.SGD(0.0)
-    optimizer.learning_rate = lambda: schedule(Progress(tf.constant(0, tf.int64), updates))
-    weight = tf.Variable(0.0)
+    optimizer, weight = optimizers.SGD(schedule), tf.Variable(0.0)
+    optimizer.build([weight], Progress(tf.constant(0, tf.int64), updates))
 
     @tf.function(autograph=False)
     def update():
-        optimizer.apply_gradients([(tf.constant(-1.0), weight)])
+        optimizer.apply([tf.constant(-1.0)])
         updates.assign_add(1)
         return tf.identity(weight)
 

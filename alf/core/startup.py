@@ -39,7 +39,7 @@ _NOTICE = (
 _SECONDS = 1.0  # that the filter may take to show what it has
 
 # What TensorFlow and Keras import where it is installed, and ALF does not use.
-_UNUSED = ("h5py", "pandas", "requests", "scipy")
+_UNUSED = ("h5py", "requests", "scipy")
 
 
 class QuietTensorFlow:

@@ -3,7 +3,6 @@
 
 import collections
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from alf.core.devices import HOST, device_of
 from alf.core.tf_runtime import GraphFunction, parallel, single_threaded
 from alf.data_structures import Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_type
+from alf.learner.group_optimizer import GroupOptimizer
 from alf.learner.minibatches import merge_unrolls
-from alf.learner.optimizers import GroupOptimizer, Optimizer
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.unroll_training import UnrollTraining
 from alf.learner.update import NOT_FINITE, Update, add_scalars
@@ -36,8 +35,8 @@ class Learner(tf.Module):
 
     Args:
         algorithm: `Algorithm`.
-        optimizer: optimizer of `tf.keras.optimizers`, or a dict with an optimizer for each of
-            `Algorithm.parameter_groups`. A legacy one with the same settings takes its place. None if the
+        optimizer: optimizer such as `Adam`, optimizer of `keras.optimizers` or the name of one, such as
+            "Lion"; or a dict with an optimizer for each of `Algorithm.parameter_groups`. None if the
             algorithm has its own `update_with_gradient`.
         training: `UnrollTraining` or `ReplayTraining`, which chooses the experience and number of updates.
             Default: each batch of unrolls makes one update.
@@ -80,7 +79,7 @@ class Learner(tf.Module):
     def __init__(
         self,
         algorithm: Algorithm,
-        optimizer: Optimizer | Mapping[str, Optimizer] | None = None,
+        optimizer: Any = None,
         training: UnrollTraining | ReplayTraining | None = None,
         max_grad_norm: PositiveFloat | None = None,
         max_policy_lag: NonNegativeInt | None = None,
@@ -170,8 +169,7 @@ class Learner(tf.Module):
     def list_learned(self) -> list[tf.Variable]:
         """Returns a list of the learned variables: all but `counters`, with the variables of optimizers."""
         counters = {id(counter) for counter in self.counters}
-        learned = [variable for variable in self.variables if id(variable) not in counters]
-        return learned + (self._optimizer.list_weights() if self._optimizer else [])
+        return [variable for variable in self.variables if id(variable) not in counters]
 
     def copy_from(self, learner: "Learner") -> None:
         """Copies all learned variables from another learner with the same parts.

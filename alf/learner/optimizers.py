@@ -1,56 +1,106 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Optimizers for gin, and GroupOptimizer, which applies them to the groups of an algorithm's variables.
+"""Optimizers: Adam, AdamW, RMSprop and SGD with PyTorch's formulas, and those of Keras.
 
-They are the legacy optimizers of Keras 2, because each of their updates is a single fused operation on the
-CPU. The update of RMSprop is a single operation only if its momentum is above 0. Then its epsilon is inside
-the square root, as in IMPALA; without momentum it is outside.
+`epsilon` is always added outside of the root and after the bias is corrected, as in PyTorch. So settings of
+PyTorch, Stable-Baselines3 or CleanRL mean the same here. In each formula g is the gradient, w the variable, a
+the learning rate and t the number of updates, from 1 on.
 """
 
-import functools
-from typing import Annotated, TypeAlias
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, TypeAlias
 
 import tensorflow as tf
 
-from alf.config.kinds import AtLeast, AtMost, Fraction, Matches, NonNegativeFloat, PositiveFloat
+from alf.config.kinds import AtLeast, AtMost, Fraction, NonNegativeFloat, PositiveFloat
 from alf.config.settings import configurable
+from alf.core.annotations import Array
+from alf.core.devices import HOST
 from alf.errors import ConfigError
-from alf.schedules import Schedule, ScheduledFloat, Tunable
+from alf.networks.user_models import check_backend, loaded_libraries
+from alf.schedules import Progress, Schedule, ScheduledFloat
 
-_GREATEST = float(tf.float32.max)
-Optimizer = (
-    Annotated[tf.keras.optimizers.legacy.Optimizer, "Optimizer"]
-    | Annotated[tf.keras.optimizers.Optimizer, "Optimizer"]
-)
-_KerasSchedule: TypeAlias = tf.keras.optimizers.schedules.LearningRateSchedule
-LearningRate: TypeAlias = Annotated[ScheduledFloat, AtLeast(0), AtMost(_GREATEST)] | _KerasSchedule
+LearningRate: TypeAlias = Annotated[ScheduledFloat, AtLeast(0), AtMost(float(tf.float32.max))]
 # The greatest float32 below 1; with 1, Adam divides by zero.
 DecayRate = Annotated[float, AtLeast(0), AtMost(1 - 2**-24)]
-# What TensorFlow, in the first update only, takes as the name of a scope.
-ScopeName = Annotated[
-    str,
-    Matches(
-        r"([A-Za-z0-9.][A-Za-z0-9_.\\/>-]*)?",
-        "a text of letters, digits, '_', '.', '-' and '/' that begins with a letter or digit",
-    ),
-]
+
+
+class Optimizer(tf.Module):
+    """Base class of optimizers. Each belongs to one learner, or to one group of its variables.
+
+    Subclasses make the averages of each variable in `_make_slots` and change the variable in `_apply`.
+
+    Args:
+        learning_rate: number or `Schedule`.
+    """
+
+    def __init__(self, learning_rate: ScheduledFloat) -> None:
+        super().__init__()
+        self._learning_rate = learning_rate
+        self._variables: Any = None
+
+    @property
+    def is_built(self) -> bool:
+        """Whether `build` was called."""
+        return self._variables is not None
+
+    def build(self, variables: Sequence[tf.Variable], progress: Progress) -> None:
+        """Makes the optimizer's own variables, all zeros, beside the `variables` that it will change.
+
+        A `Schedule` of the learning rate follows `progress`.
+        """
+        self._variables, self._progress = list(variables), progress
+        with tf.device(HOST):
+            self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self._slots = [self._make_slots(variable) for variable in variables]
+
+    def learning_rate(self) -> Array:
+        """Computes the present learning rate, float32 scalar."""
+        rate = self._learning_rate
+        return rate(self._progress) if isinstance(rate, Schedule) else tf.constant(rate, tf.float32)
+
+    def apply(self, gradients: Sequence[Any]) -> None:
+        """Makes one update. `gradients` has a gradient, or None, for each variable of `build`, in order.
+
+        The constraint of a variable, an argument of `tf.Variable`, holds after it.
+        """
+        with tf.device(HOST):  # scalars; the weights may be on a GPU
+            settings = self._prepare(self.learning_rate(), self._step.assign_add(1))
+        for variable, slots, gradient in zip(self._variables, self._slots, gradients, strict=True):
+            if gradient is not None:
+                # An embedding has gradients of some rows: the others count as zeros, as in PyTorch.
+                self._apply(variable, slots, tf.convert_to_tensor(gradient), *settings)
+                if variable.constraint is not None:
+                    variable.assign(variable.constraint(variable))
+
+    def _make_slots(self, variable):
+        """Returns a list of the variables that are kept for one variable."""
+        raise NotImplementedError
+
+    def _prepare(self, rate, step):
+        """Returns a tuple of scalars that `_apply` gets, from the learning rate and t, an int64 scalar."""
+        return (rate,)
+
+    def _apply(self, variable, slots, gradient, *settings):
+        raise NotImplementedError
+
+
+def _zeros_like(variable, name):
+    return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)
 
 
 @configurable("alf.optimizers")
-class Adam(tf.keras.optimizers.legacy.Adam):
-    """Adam (arXiv 1412.6980).
+class Adam(Optimizer):
+    """Adam (arXiv 1412.6980), as `torch.optim.Adam`:
+
+        m <- b1 m + (1 - b1) g
+        v <- b2 v + (1 - b2) g^2
+        w <- w - a m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + epsilon)
 
     Args:
-        learning_rate: number, `Schedule` of ALF, or schedule of Keras.
-        beta_1, beta_2: decay rates of the averages of gradients and of their squares.
-        epsilon: number that is added to the root of the average square. None: 1e-7. It is "epsilon hat" of
-            the paper, added before the average is corrected for its bias: in update t it acts like an epsilon
-            of PyTorch or Stable-Baselines3 of epsilon / sqrt(1 - beta_2^t), so more at the beginning.
-        amsgrad: whether the greatest average square so far is used (Reddi et al., ICLR 2018).
-        name: text, first part of the names of its variables.
-        clipnorm: limit of the norm of each variable's gradient. None: no limit.
-        clipvalue: limit of each number of a gradient. None: no limit.
-        global_clipnorm: limit of the norm of all gradients of this optimizer. None: no limit.
-        decay: d, the learning rate of step t is divided by 1 + d t.
+        learning_rate: number or `Schedule`.
+        beta_1, beta_2: decay rates b1, b2 of the averages of gradients and of their squares.
+        epsilon: number.
     """
 
     def __init__(
@@ -58,199 +108,228 @@ class Adam(tf.keras.optimizers.legacy.Adam):
         learning_rate: LearningRate = 0.001,
         beta_1: DecayRate = 0.9,
         beta_2: DecayRate = 0.999,
-        epsilon: PositiveFloat | None = 1e-7,
-        amsgrad: bool = False,
-        name: ScopeName = "Adam",
-        clipnorm: PositiveFloat | None = None,
-        clipvalue: PositiveFloat | None = None,
-        global_clipnorm: PositiveFloat | None = None,
-        decay: NonNegativeFloat = 0.0,
+        epsilon: PositiveFloat = 1e-8,
     ) -> None:
-        others = _list_others(clipnorm, clipvalue, global_clipnorm, decay)
-        super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, name, **others)
+        super().__init__(learning_rate)
+        self._beta_1, self._beta_2, self._epsilon = beta_1, beta_2, epsilon
+
+    def _make_slots(self, variable):
+        return [_zeros_like(variable, name) for name in ("m", "v")]
+
+    def _prepare(self, rate, step):
+        # With the decay rates as float32 has them: by these the averages decay. In float64, because 1 - b^t
+        # would lose digits.
+        t, rates = tf.cast(step, tf.float64), tf.constant([self._beta_1, self._beta_2], tf.float32)
+        correction_1, correction_2 = tf.unstack(1.0 - tf.cast(rates, tf.float64) ** t)
+        root = tf.sqrt(correction_2)
+        # w <- w - (a root / correction_1) m / (sqrt(v) + epsilon root) is the same.
+        scaled = tf.cast(rate, tf.float64) * root / correction_1
+        return tf.cast(scaled, tf.float32), tf.cast(self._epsilon * root, tf.float32)
+
+    def _apply(self, variable, slots, gradient, rate, epsilon):
+        # One operation. With powers of 0 it corrects nothing by itself.
+        zero = tf.zeros([])
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=slots[0].handle,
+            v=slots[1].handle,
+            beta1_power=zero,
+            beta2_power=zero,
+            lr=rate,
+            beta1=self._beta_1,
+            beta2=self._beta_2,
+            epsilon=epsilon,
+            grad=gradient,
+        )
 
 
 @configurable("alf.optimizers")
-class RMSprop(tf.keras.optimizers.legacy.RMSprop):
-    """RMSprop.
+class AdamW(Adam):
+    """Adam with decoupled weight decay (arXiv 1711.05101), as `torch.optim.AdamW`.
+
+    Before the step of `Adam`, w <- w - a d w with the weight decay d, for all variables.
 
     Args:
-        rho: decay rate of the average of squared gradients.
-        momentum: number in [0, 1].
-        epsilon: number that is added to the average square. None: 1e-7.
-        centered: whether the variance of gradients takes the place of their average square.
-        learning_rate, name, clipnorm, clipvalue, global_clipnorm, decay: as in `Adam`.
+        learning_rate, beta_1, beta_2, epsilon: as in `Adam`.
+        weight_decay: number, d.
     """
 
     def __init__(
         self,
         learning_rate: LearningRate = 0.001,
-        rho: DecayRate = 0.9,
-        momentum: Fraction = 0.0,
-        epsilon: PositiveFloat | None = 1e-7,
-        centered: bool = False,
-        name: ScopeName = "RMSprop",
-        clipnorm: PositiveFloat | None = None,
-        clipvalue: PositiveFloat | None = None,
-        global_clipnorm: PositiveFloat | None = None,
-        decay: NonNegativeFloat = 0.0,
+        beta_1: DecayRate = 0.9,
+        beta_2: DecayRate = 0.999,
+        epsilon: PositiveFloat = 1e-8,
+        weight_decay: NonNegativeFloat = 0.01,
     ) -> None:
-        others = _list_others(clipnorm, clipvalue, global_clipnorm, decay)
-        super().__init__(learning_rate, rho, momentum, epsilon, centered, name, **others)
+        super().__init__(learning_rate, beta_1, beta_2, epsilon)
+        self._weight_decay = weight_decay
+
+    def _prepare(self, rate, step):
+        return *super()._prepare(rate, step), rate * self._weight_decay
+
+    def _apply(self, variable, slots, gradient, rate, epsilon, decay):
+        decayed = variable.assign_sub(decay * variable, read_value=False)
+        with tf.control_dependencies([] if decayed is None else [decayed]):
+            super()._apply(variable, slots, gradient, rate, epsilon)
 
 
 @configurable("alf.optimizers")
-class SGD(tf.keras.optimizers.legacy.SGD):
-    """Gradient descent, with momentum if wanted.
+class RMSprop(Optimizer):
+    """RMSprop, as `torch.optim.RMSprop`, whose alpha is `rho`:
+
+        v <- rho v + (1 - rho) g^2
+        b <- momentum b + g / (sqrt(v) + epsilon)
+        w <- w - a b
 
     Args:
+        learning_rate: number or `Schedule`.
+        rho: decay rate of the average of squared gradients.
         momentum: number in [0, 1].
-        nesterov: whether to use Nesterov momentum, with the gradient at the point to which the momentum
-            leads.
-        learning_rate, name, clipnorm, clipvalue, global_clipnorm, decay: as in `Adam`.
+        epsilon: number.
+        centered: whether v - m^2 takes the place of v, where m is the average of gradients, with the decay
+            rate rho: an estimate of the variance.
     """
 
     def __init__(
         self,
-        learning_rate: LearningRate = 0.01,
+        learning_rate: LearningRate = 0.001,
+        rho: DecayRate = 0.99,
         momentum: Fraction = 0.0,
-        nesterov: bool = False,
-        name: ScopeName = "SGD",
-        clipnorm: PositiveFloat | None = None,
-        clipvalue: PositiveFloat | None = None,
-        global_clipnorm: PositiveFloat | None = None,
-        decay: NonNegativeFloat = 0.0,
+        epsilon: PositiveFloat = 1e-8,
+        centered: bool = False,
     ) -> None:
-        others = _list_others(clipnorm, clipvalue, global_clipnorm, decay)
-        super().__init__(learning_rate, momentum, nesterov, name, **others)
+        super().__init__(learning_rate)
+        self._rho, self._momentum, self._epsilon, self._centered = rho, momentum, epsilon, centered
+
+    def _make_slots(self, variable):
+        names = ["v", *["b"] * (self._momentum > 0), *["m"] * self._centered]
+        return [_zeros_like(variable, name) for name in names]
+
+    def _apply(self, variable, slots, gradient, rate):
+        square, *others = slots
+        v = square.assign(self._rho * square + (1 - self._rho) * tf.square(gradient))
+        if self._centered:
+            mean = others[-1]
+            # Rounding may make the difference negative, where all gradients were equal.
+            v = tf.nn.relu(v - tf.square(mean.assign(self._rho * mean + (1 - self._rho) * gradient)))
+        step = gradient / (tf.sqrt(v) + self._epsilon)
+        if self._momentum:
+            step = others[0].assign(self._momentum * others[0] + step)
+        variable.assign_sub(rate * step, read_value=False)
 
 
-def _list_others(clipnorm, clipvalue, global_clipnorm, decay):
-    """Returns the arguments of all optimizers of Keras as a dict."""
-    if clipnorm is not None and global_clipnorm is not None:
-        raise ConfigError("clipnorm and global_clipnorm of an optimizer exclude each other: set one of them")
-    return dict(clipnorm=clipnorm, clipvalue=clipvalue, global_clipnorm=global_clipnorm, decay=decay)
+@configurable("alf.optimizers")
+class SGD(Optimizer):
+    """Gradient descent, as `torch.optim.SGD`:
 
-
-class GroupOptimizer(tf.Module):
-    """Applies one optimizer to all groups of variables, or an optimizer to each group.
+        b <- momentum b + g
+        w <- w - a b, or with Nesterov momentum w <- w - a (g + momentum b)
 
     Args:
-        optimizer, max_grad_norm: as in `Learner`.
-        groups: dict from name to list of variables, from `Algorithm.parameter_groups`.
-        progress: `Progress`, by which schedules of the learning rate are evaluated.
+        learning_rate: number or `Schedule`.
+        momentum: number in [0, 1].
+        nesterov: whether to use Nesterov momentum.
     """
 
-    def __init__(self, optimizer, groups, progress, max_grad_norm=None):
-        super().__init__(name="group_optimizer")
-        self._max_grad_norm = max_grad_norm
-        self._groups = groups
-        optimizers = dict(optimizer) if isinstance(optimizer, dict) else {"": optimizer}
-        if isinstance(optimizer, dict) and optimizer.keys() != groups.keys():
-            raise ConfigError(
-                f"Learner.optimizer has the keys {sorted(optimizer)}: there must be one optimizer for each "
-                f"group of the algorithm's variables, here {sorted(groups)}. (Where policy and value share "
-                "their layers, there is no group 'value'.)"
-            )
-        # One optimizer for two groups would count two steps for each update, by which Adam corrects its
-        # averages.
-        if len({id(one) for one in optimizers.values()}) < len(optimizers):
-            raise ConfigError(
-                "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
-                "each @Adam() makes one"
-            )
-        self._optimizers = {name: _to_legacy(name, one) for name, one in optimizers.items()}
-        # Here, because optimizers are not `tf.Module`s, and checkpoints must find the variables.
-        self._tunables = []
-        for name, one in self._optimizers.items():
-            schedule = _prepare_optimizer(name, one, progress)
-            self._tunables += [schedule] if isinstance(schedule, Tunable) else []
-            # Now, and not at the first update, so that a checkpoint before that has the same variables.
-            one._create_all_weights(self._select(name, groups))
+    def __init__(
+        self, learning_rate: LearningRate = 0.01, momentum: Fraction = 0.0, nesterov: bool = False
+    ) -> None:
+        super().__init__(learning_rate)
+        self._momentum, self._nesterov = momentum, nesterov
 
-    def list_weights(self):
-        """Returns a list of the variables of all optimizers: numbers of steps, and averages of gradients."""
-        return [variable for one in self._optimizers.values() for variable in one.weights]
+    def _make_slots(self, variable):
+        return [_zeros_like(variable, "b")] if self._momentum else []
 
-    def norms(self, gradients):
-        """Computes the global norm of the gradients of each group, a list of float32 scalars.
-
-        `gradients` is a dict from the name of a group to a list with a gradient, or None, for each variable.
-        """
-        gradients = [[x for x in gradients[name] if x is not None] for name in self._groups]
-        return [tf.linalg.global_norm(group) if group else tf.constant(0.0) for group in gradients]
-
-    def limit(self, gradients, norms):
-        """Scales the gradients of each group down to `max_grad_norm`; `norms` are their global norms.
-
-        It returns new tensors, so control dependencies around this call hold for all that uses the tensors.
-        """
-        limited = {}
-        for name, norm in zip(self._groups, norms, strict=True):
-            change = tf.identity  # a new tensor also without a limit
-            if self._max_grad_norm is not None:
-                # Divided by the greater of the two, so that a norm of 0 divides nothing by zero and scales by
-                # 1.
-                scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
-                change = functools.partial(tf.multiply, scale)
-            limited[name] = [None if x is None else change(x) for x in gradients[name]]
-        return limited
-
-    def apply(self, gradients):
-        """Makes one step of each optimizer; `gradients` is a dict as in `norms`."""
-        for name, optimizer in self._optimizers.items():
-            pairs = zip(self._select(name, gradients), self._select(name, self._groups), strict=True)
-            # The gradients are averages over replicas already, so Keras must not average them again;
-            # TensorFlow would also keep each graph that does.
-            optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
-
-    def _select(self, name, values):
-        """Joins the lists of all groups to which the optimizer called `name` applies; "" is the only one."""
-        return [x for group in ([name] if name else self._groups) for x in values[group]]
-
-    def learning_rates(self):
-        """Returns a dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""
-        return {
-            "_".join(filter(None, ("learning_rate", name))): tf.cast(one._decayed_lr(tf.float32), tf.float32)
-            for name, one in self._optimizers.items()
-        }
+    def _apply(self, variable, slots, gradient, rate):
+        if not slots:
+            variable.assign_sub(rate * gradient, read_value=False)
+            return
+        tf.raw_ops.ResourceApplyMomentum(
+            var=variable.handle,
+            accum=slots[0].handle,
+            lr=rate,
+            grad=gradient,
+            momentum=self._momentum,
+            use_nesterov=self._nesterov,
+        )
 
 
-def _name_setting(name):
-    return f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
+@configurable("alf.optimizers")
+class KerasOptimizer(Optimizer):
+    """An optimizer of Keras 3, with all of its settings.
+
+    Args:
+        optimizer: object of `keras.optimizers`, or the name of a class of it, such as "Lion".
+        settings: dict of the arguments with which the optimizer of that name is made. None: its defaults.
+
+    Raises:
+        ConfigError: if there is no such optimizer or setting, or if a setting would have no effect.
+    """
+
+    def __init__(self, optimizer: Any, settings: Mapping[str, Any] | None = None) -> None:
+        super().__init__(0.0)
+        if isinstance(optimizer, str):
+            optimizer = _make_by_name(optimizer, settings or {})
+        elif settings is not None:
+            raise ConfigError("KerasOptimizer.settings is set: it is for an optimizer that is given by name")
+        _check_keras(optimizer)
+        # Past `tf.Module`: checkpoints find the variables in `_slots`, by their positions.
+        self.__dict__["_keras"] = optimizer
+
+    def build(self, variables: Sequence[tf.Variable], progress: Progress) -> None:
+        self._variables = list(variables)
+        self._keras.build(self._variables)
+        self._slots = [variable.value for variable in self._keras.variables]
+
+    def learning_rate(self) -> Array:
+        return tf.cast(tf.convert_to_tensor(self._keras.learning_rate), tf.float32)
+
+    def apply(self, gradients: Sequence[Any]) -> None:
+        pairs = [(x, y) for x, y in zip(gradients, self._variables, strict=True) if x is not None]
+        if pairs:  # Keras refuses an update of nothing
+            self._keras.apply_gradients(pairs)
 
 
-def _to_legacy(name, optimizer):
-    """Returns the legacy optimizer with the settings of a current one of Keras; a legacy one is returned."""
-    if isinstance(optimizer, tf.keras.optimizers.legacy.Optimizer):
-        return optimizer
-    if not isinstance(optimizer, tf.keras.optimizers.Optimizer):
+def is_of_keras(value: Any) -> bool:
+    """Returns whether a value is an optimizer of Keras 3 or Keras 2."""
+    return any(isinstance(value, library.optimizers.Optimizer) for library in loaded_libraries())
+
+
+def _make_by_name(name, settings):
+    import keras  # TensorFlow brings it along
+
+    optimizers = {x: cls for x, cls in vars(keras.optimizers).items() if inspect.isclass(cls)}
+    if name not in optimizers:
+        raise ConfigError(f"KerasOptimizer.optimizer is {name!r}: Keras has {', '.join(sorted(optimizers))}")
+    try:
+        return optimizers[name](**settings)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"KerasOptimizer.settings is {settings!r}: {error}") from None
+
+
+def _check_keras(optimizer):
+    """Raises ConfigError for an optimizer of Keras that cannot do here what its settings say."""
+    kind = f"KerasOptimizer.optimizer is {type(optimizer).__name__} of Keras"
+    check_backend("KerasOptimizer.optimizer", optimizer)
+    if type(optimizer).__module__.startswith("tf_keras"):
+        raise ConfigError(f"{kind} 2: take one of Keras 3 (import keras), or one of alf.learner.optimizers")
+    if not is_of_keras(optimizer):
         raise ConfigError(
-            f"{_name_setting(name)} is {optimizer!r}: it must be an optimizer of tf.keras.optimizers, such "
-            "as Adam(1e-3); in gin, @Adam() with parentheses"
+            f"KerasOptimizer.optimizer is {optimizer!r}: it must be an object of keras.optimizers, or a name"
+        )
+    if optimizer.built:
+        raise ConfigError(f"{kind}, and has updated other variables: each learner needs a new one")
+    if hasattr(optimizer, "inner_optimizer") or optimizer.loss_scale_factor is not None:
+        raise ConfigError(f"{kind} and expects a scaled loss: ALF scales none; bfloat16 needs no scale")
+    if optimizer.use_ema and optimizer.ema_overwrite_frequency is None:
+        raise ConfigError(
+            f"{kind} with use_ema: set ema_overwrite_frequency, or nothing would use the averages"
         )
     try:
-        return tf.keras.__internal__.optimizers.convert_to_legacy_optimizer(optimizer)
-    except ValueError:
+        optimizer.learning_rate  # noqa: B018
+    except TypeError:
         raise ConfigError(
-            f"{_name_setting(name)} is {type(optimizer).__name__}, which has no counterpart in "
-            "tf.keras.optimizers.legacy: take Adam, RMSprop, SGD or another one that has"
+            f"{kind}: its learning_rate must be a number or a schedule of Keras; ALF's schedules are for "
+            "ALF's optimizers"
         ) from None
-
-
-def _prepare_optimizer(name, optimizer, progress):
-    """Checks an optimizer and connects a `Schedule` of its learning rate with the progress.
-
-    Returns the schedule, or None.
-    """
-    if optimizer.weights:
-        raise ConfigError(
-            f"{_name_setting(name)} is the optimizer of another learner: each needs an instance of its own"
-        )
-    learning_rate = optimizer._hyper.get("learning_rate", 0.0)
-    if isinstance(learning_rate, Schedule):
-        # Keras calls it while the graph of the update is traced, which then reads the counters in each
-        # update. A number, evaluated here, would stay in the graph as a constant.
-        optimizer.learning_rate = lambda: learning_rate(progress)
-        return learning_rate
-    return None

@@ -12,6 +12,7 @@ from alf.data_structures import FIRST, NO_VERSION, LossInfo
 from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
+from alf.networks.user_models import collect_losses
 from alf.ops import draws
 from alf.policies.action_distributions import ActionInfo
 
@@ -159,10 +160,12 @@ class Update:
         """Returns the results of `train_step` and `calc_loss`, and a dict of the gradients by group."""
         # One backward pass for all groups: the gradient of shared layers is computed once. The tape begins
         # after `prepare`, so no gradient flows into preprocessing, such as advantages.
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape, collect_losses() as losses:
             train_info = self.algorithm.train_step(batch, batch.state)
             loss_info = self.algorithm.calc_loss(batch, train_info)
             _check_loss(self.algorithm, loss_info)
+            loss_info = _add_losses(loss_info, losses)
+        _check_weights(self.algorithm, tape.watched_variables())
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
 
     def count_env_steps(self, count):
@@ -282,6 +285,32 @@ def _check_loss(algorithm, loss_info):
         raise ConfigError(
             f"{returned} a loss of shape {shape}: it must be a scalar, for example a mean over the "
             "transitions that is weighted by experience.weight"
+        )
+
+
+def _add_losses(loss_info, losses):
+    """Adds the losses of Keras models, a dict of lists of scalars, to a `LossInfo`."""
+    losses = [tf.cast(x, tf.float32) for model in losses.values() for x in model]
+    if not losses:
+        return loss_info
+    total = tf.add_n(losses)
+    extra = add_scalars(loss_info.extra or {}, {"model_losses": total}, "a Keras model")
+    return loss_info._replace(loss=loss_info.loss + total, extra=extra)
+
+
+def _check_weights(algorithm, used):
+    """Raises ConfigError if a loss uses weights that `tf.Module` does not find in the algorithm.
+
+    Neither checkpoints nor optimizers would have them. So it is with layers of Keras 3 that are attributes of
+    a `tf.Module`.
+    """
+    known = {id(variable.handle) for variable in algorithm.variables}
+    hidden = [variable.name for variable in used if id(variable.handle) not in known]
+    if hidden:
+        raise ConfigError(
+            f"the loss of {type(algorithm).__name__} uses variables that are not among its `variables`: "
+            f"{', '.join(hidden)}. Make what owns them an attribute of the algorithm or of a network; "
+            "layers of Keras go into a KerasEncoder"
         )
 
 

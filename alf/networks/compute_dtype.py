@@ -8,36 +8,40 @@ significant bits and the range of float32, so losses need no scaling.
 """
 
 import contextlib
+import contextvars
 from typing import Literal
 
 import tensorflow as tf
 
 ComputeDtype = Literal["float32", "bfloat16", "auto"]
-_KERAS_POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
-
-
-def keras_policy(compute_dtype):
-    """Returns the `tf.keras.mixed_precision.Policy` of a `compute_dtype`; None means the current policy."""
-    if compute_dtype is None:
-        return tf.keras.mixed_precision.global_policy()
-    if compute_dtype == "auto":
-        compute_dtype = "bfloat16" if bfloat16_is_fast() else "float32"
-    return tf.keras.mixed_precision.Policy(_KERAS_POLICIES[compute_dtype])
+# Of the thread: another one may make networks at the same time.
+_current = contextvars.ContextVar("compute_dtype", default=tf.float32)
 
 
 @contextlib.contextmanager
 def compute_in(compute_dtype):
-    """Context manager in which Keras layers that are made without a dtype compute in `compute_dtype`.
+    """Context manager in which layers that are made without a dtype compute in `compute_dtype`.
 
     None changes nothing: an outer `compute_in` counts.
     """
-    policy, before = keras_policy(compute_dtype), tf.keras.mixed_precision.global_policy()
-    # Keras's policy belongs to the whole process: two threads must not make networks at the same time.
-    tf.keras.mixed_precision.set_global_policy(policy)
+    token = _current.set(_find_dtype(compute_dtype))
     try:
         yield
     finally:
-        tf.keras.mixed_precision.set_global_policy(before)
+        _current.reset(token)
+
+
+def current_dtype():
+    """Returns the dtype of the innermost `compute_in`, `tf.float32` or `tf.bfloat16`."""
+    return _current.get()
+
+
+def _find_dtype(compute_dtype):
+    if compute_dtype is None:
+        return _current.get()
+    if compute_dtype == "auto":
+        return tf.bfloat16 if bfloat16_is_fast() else tf.float32
+    return tf.as_dtype(compute_dtype)
 
 
 def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):

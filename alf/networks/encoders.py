@@ -16,12 +16,11 @@ import tensorflow as tf
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Seed, configurable
 from alf.core.annotations import Array, Nest, NestedSpec
-from alf.core.nest_utils import zeros_from_spec
 from alf.errors import ConfigError
 from alf.networks.compute_dtype import ComputeDtype, compute_in
 from alf.networks.copying import CopyableModule
 from alf.networks.images import Channels, channel_axis, is_image, prepare_images
-from alf.networks.layers import HIDDEN_GAIN, Mlp, check_activation, convolution, dense, split_seed
+from alf.networks.layers import HIDDEN_GAIN, Conv2D, Dense, Mlp, find_activation, split_seed
 
 _NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # filters, size of the kernel, stride
 _NATURE_PIXELS = 36  # `_count_pixels` of these layers
@@ -97,15 +96,14 @@ class NatureEncoder(_ImageEncoder):
         self._convolutions, self._paddings = [], []
         with compute_in(compute_dtype):
             for (filters, size, stride), seed in zip(conv_layers, seeds, strict=True):
-                kwargs = dict(strides=stride, activation="relu")
-                self._convolutions.append(convolution(depth, filters, size, HIDDEN_GAIN, seed, **kwargs))
+                self._convolutions.append(Conv2D(depth, filters, size, HIDDEN_GAIN, seed, stride, "relu"))
                 # Without this padding "valid" would drop rows and columns at the edges.
                 below, right = (-(length - size) % stride for length in (height, width))
                 self._paddings.append((below, right))
                 height, width = (height + below - size) // stride + 1, (width + right - size) // stride + 1
                 depth = filters
             num_features = height * width * depth
-            self._dense = dense(num_features, self.size, HIDDEN_GAIN, dense_seed, None, "relu")
+            self._dense = Dense(num_features, self.size, HIDDEN_GAIN, dense_seed, "relu")
 
     def _convolve(self, x):
         for (below, right), layer in zip(self._paddings, self._convolutions):
@@ -163,18 +161,18 @@ class ImpalaResEncoder(_ImageEncoder):
         with compute_in(compute_dtype):
             for filters in (16, 32, 32):
                 # The gain is 1, because no ReLU halves the input of this layer.
-                first = convolution(depth, filters, 3, 1.0, next(seeds), padding="same")
+                first = Conv2D(depth, filters, 3, 1.0, next(seeds), padding="same")
                 # A block adds its output to its input. With the usual gain for both layers, each of the 6
                 # blocks would double the variance, and features would be of order 20 at the start.
                 gains = (HIDDEN_GAIN, HIDDEN_GAIN / 6**0.5)
                 blocks = [
-                    [convolution(filters, filters, 3, gain, next(seeds), padding="same") for gain in gains]
+                    [Conv2D(filters, filters, 3, gain, next(seeds), padding="same") for gain in gains]
                     for _ in range(2)
                 ]
                 self._sections.append([first, blocks])
                 depth, height, width = filters, (height + 1) // 2, (width + 1) // 2
             size = height * width * depth
-            self._dense = dense(size, self.size, HIDDEN_GAIN, dense_seed, None, "relu")
+            self._dense = Dense(size, self.size, HIDDEN_GAIN, dense_seed, "relu")
 
     def _convolve(self, x):
         for first, blocks in self._sections:
@@ -202,7 +200,7 @@ class ObservationEncoder(CopyableModule):
         vector_layer_params: tuple or list of ints, the units of the hidden layers of each flattened leaf; ()
             for none. None means (64,) if there is also an image, so that a few numbers have weight beside
             hundreds of features of the image, else ().
-        activation: text, the Keras name of the activation of these layers.
+        activation: text, the name of the activation of these layers.
         seed: int, the seed of the initializers; None draws one.
     """
 
@@ -219,7 +217,7 @@ class ObservationEncoder(CopyableModule):
         specs = tf.nest.flatten(observation_spec)
         if vector_layer_params is None:
             vector_layer_params = (64,) if any(map(is_image, specs)) else ()
-        check_activation(activation)
+        find_activation(activation)  # wrong also where no leaf has layers
         if image_encoder is None:
             image_encoder = _make_image_encoder
         self._parts = []
@@ -240,77 +238,6 @@ class ObservationEncoder(CopyableModule):
         xs = tf.nest.flatten(observation)
         features = [part(x, training) for part, x in zip(self._parts, xs, strict=True)]
         return features[0] if len(features) == 1 else tf.concat(features, axis=-1)
-
-
-@configurable("alf.networks")
-class KerasEncoder(CopyableModule):
-    """An encoder that is a Keras layer or model of the user.
-
-    Args:
-        observation_spec: nest of unbatched tensor specs.
-        model: callable (observation_spec) -> a new tf.keras.Model or tf.keras.layers.Layer that computes
-            features [N, F] of a nest of [N, *shape]. Layers that are made without a dtype compute in the
-            dtype of the network. If `call` has an argument `training`, it is False whenever the policy acts
-            or the algorithm does not train.
-        seed: ignored, because the model has its own initializers.
-
-    Raises:
-        ConfigError: if `model` makes something else; from `copy.deepcopy`, if the model cannot be
-            copied.
-    """
-
-    def __init__(self, observation_spec: NestedSpec, model: Callable[..., Any], seed: Seed = None) -> None:
-        del seed
-        super().__init__(name="keras_encoder")
-        self._spec = observation_spec
-        self._model = model(observation_spec)
-        if not isinstance(self._model, tf.keras.layers.Layer):
-            raise ConfigError(
-                f"KerasEncoder.model makes {self._model!r}: it must make a tf.keras.Model or "
-                "tf.keras.layers.Layer"
-            )
-        # 2 observations, so that a model that drops the batch dimension is found here and not in training.
-        features = self._encode_zeros()
-        if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != 2:
-            shapes = tf.nest.map_structure(lambda x: getattr(x, "shape", x), features)
-            raise ConfigError(
-                f"the model that KerasEncoder.model returns makes {shapes} of 2 observations: it must make "
-                "one tensor of features, (2, F)"
-            )
-        self.size = features.shape[-1]
-
-    def __call__(self, observation: Nest, training: bool = False) -> Array:
-        """Encodes observations, a nest of [N, *shape]. Returns float32 [N, size]."""
-        # Keras drops `training` if `call` does not take it.
-        return tf.cast(self._model(observation, training=training), tf.float32)
-
-    def __deepcopy__(self, memo):
-        try:
-            new = super().__deepcopy__(memo)
-            # A user's model may hide variables in closures, which a copy would share: the copy must have as
-            # many variables as the original, none in common, and use only its own.
-            with tf.GradientTape() as tape:
-                new._encode_zeros()
-            shapes = [[v.shape for v in encoder.variables] for encoder in (self, new)]
-            if shapes[0] != shapes[1]:
-                raise ValueError(f"variables {shapes[0]} became {shapes[1]}")
-            # By handle: Keras wraps the same variable in several objects.
-            handles = {id(v.handle) for v in new.variables}
-            shared = [v.name for v in self.variables if id(v.handle) in handles]
-            shared += [v.name for v in tape.watched_variables() if id(v.handle) not in handles]
-            if shared:
-                raise ValueError(f"the copy uses variables of others, {', '.join(shared)}")
-        except Exception as error:
-            raise ConfigError(
-                f"what KerasEncoder.model returns, {self._model!r}, cannot be copied, which target "
-                f"networks and actors need: {error}. Make each layer and variable an attribute of the model, "
-                "and use them in `call`, not in a lambda; or give the model's class a method `__deepcopy__`"
-            ) from error
-        return new
-
-    def _encode_zeros(self):
-        """Returns the features of 2 observations of zeros. The first call builds the model."""
-        return self._model(zeros_from_spec(self._spec, 2), training=False)
 
 
 class _OneHotEncoder(CopyableModule):

@@ -17,7 +17,7 @@ from alf.errors import ConfigError
 from alf.networks.compute_dtype import ComputeDtype, compute_in
 from alf.networks.copying import CopyableModule
 from alf.networks.encoders import ObservationEncoder
-from alf.networks.layers import Mlp, dense, split_seed
+from alf.networks.layers import Dense, Mlp, split_seed
 from alf.networks.torso import Torso
 
 
@@ -59,7 +59,7 @@ class ActorCriticNetwork(CopyableModule):
         # With shared layers, both heads are one matrix product.
         head_size = num_outputs + 1 if share_layers else num_outputs
         # A small gain: at the start all actions are nearly as likely, and values are near 0.
-        self._head = dense(torso.size, head_size, gain=0.01, seed=torso.head_seed)
+        self._head = Dense(torso.size, head_size, 0.01, torso.head_seed, dtype=tf.float32)
         self._value_torso: Any = None
         self._value_head: Any = None
         self.state_spec = torso.state_spec
@@ -68,7 +68,7 @@ class ActorCriticNetwork(CopyableModule):
         self._has_two_states = not share_layers and self.state_spec != ()
         if not share_layers:
             torso = self._value_torso = Torso(*settings, value_seed, *layers)
-            self._value_head = dense(torso.size, 1, gain=0.01, seed=torso.head_seed)
+            self._value_head = Dense(torso.size, 1, 0.01, torso.head_seed, dtype=tf.float32)
         if self._has_two_states:
             self.state_spec = (self.state_spec, torso.state_spec)
 
@@ -170,7 +170,7 @@ class _OneHeadNetwork(CopyableModule):
         torso = Torso(name, observation_spec, encoder, rnn, compute_dtype, seed, *layers)
         self._spec = observation_spec
         self._torso, self.state_spec = torso, torso.state_spec
-        self._head = dense(torso.size, num_outputs, self._head_gain, torso.head_seed)
+        self._head = Dense(torso.size, num_outputs, self._head_gain, torso.head_seed, dtype=tf.float32)
 
     def __call__(
         self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True
@@ -303,7 +303,8 @@ class CriticsNetwork(CopyableModule):
             layers_seed, head_seed = split_seed(critic_seed, 2)
             with compute_in(compute_dtype):
                 layers = Mlp(torso.size + action_size, fc_layer_params, activation, layers_seed, layer_norm)
-            self._critics.append([layers, dense(layers.size, num_outputs, gain=0.1, seed=head_seed)])
+            head = Dense(layers.size, num_outputs, 0.1, head_seed, dtype=tf.float32)
+            self._critics.append([layers, head])
 
     def features(
         self, observation: Nest, state: Nest = (), is_first: Array = None, training: bool = True

@@ -8,8 +8,9 @@ from alf.config.kinds import PositiveInt
 from alf.config.settings import Seed, configurable
 from alf.core.annotations import Array, Nest
 from alf.errors import ConfigError
+from alf.networks.compute_dtype import current_dtype
 from alf.networks.copying import CopyableModule
-from alf.networks.layers import dense, orthogonal, split_seed
+from alf.networks.layers import Dense, orthogonal, split_seed
 
 
 def gru_step(x: Array, h: Array, kernel: Array, candidate_bias: Array) -> tuple[Array, Array]:
@@ -94,10 +95,10 @@ class Rnn(CopyableModule):
             )
         self.size = units
         # Read now, inside of the network's `compute_in`: calls come from threads that know nothing of it.
-        self._compute_dtype = tf.keras.mixed_precision.global_policy().compute_dtype
+        self._compute_dtype = current_dtype()
         input_seed, seed = split_seed(seed, 2)
-        self._input_layer = dense(input_size, num_gates * units, gain=1.0, seed=input_seed, dtype=None)
-        kernel = orthogonal(1.0, seed)((units, num_gates * units))
+        self._input_layer = Dense(input_size, num_gates * units, 1.0, input_seed)
+        kernel = orthogonal((units, num_gates * units), 1.0, seed)
         self._weights = [tf.Variable(kernel, name="recurrent_kernel")]
 
     def step(self, x: Array, state: Nest) -> tuple[Array, Nest]:

@@ -1,13 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Torso: the part of a network below its heads."""
 
+import functools
+
 import tensorflow as tf
 
-from alf.errors import ConfigError, check_type
+from alf.errors import check_type
 from alf.networks.compute_dtype import compute_in
 from alf.networks.copying import CopyableModule
 from alf.networks.layers import Mlp, split_seed
 from alf.networks.recurrent import Rnn
+from alf.networks.user_models import UserEncoder
 
 
 class Torso(CopyableModule):
@@ -17,8 +20,8 @@ class Torso(CopyableModule):
         owner: text, the name of the network's class for errors.
         observation_spec: nest of unbatched tensor specs.
         encoder: callable (observation_spec, seed=) -> encoder, such as `ObservationEncoder`,
-            `NatureEncoder`, `ImpalaResEncoder`, `KerasEncoder`, or one of your own with a `size` and a call
-            (observation, training).
+            `NatureEncoder`, `ImpalaResEncoder`, `KerasEncoder`, or one of your own: a layer or model of
+            Keras, a `tf.Module` or a function that computes [N, F] of a nest of [N, *shape].
         rnn: callable (input_size, seed=) -> `Rnn`, such as `GRU` or `LSTM`, the recurrent layer after
             the hidden layers; None for none.
         compute_dtype: "float32", "bfloat16" or "auto" (bfloat16 if the machine is fast at it), the dtype of
@@ -27,7 +30,7 @@ class Torso(CopyableModule):
         seed: int, the seed of the initializers; None draws one.
         fc_layer_params: tuple or list of ints, the units of each hidden layer after the encoder; () for none.
             `NatureEncoder` and `ImpalaResEncoder` already end in a hidden layer.
-        activation: text, the Keras name of the activation of the hidden layers.
+        activation: text, the activation of the hidden layers: "relu", "tanh", "silu", ...
         layer_norm: bool, whether hidden layers are normalized before their activation (arXiv 1607.06450).
         spectral_norm: bool, whether the kernels of the hidden layers are divided by their largest singular
             value (arXiv 1802.05957). `unroll` in training improves the estimate of it, `step` only uses it.
@@ -60,12 +63,11 @@ class Torso(CopyableModule):
         seed, rnn_seed, self.head_seed = split_seed(seed, 3)
         encoder_seed, seed = split_seed(seed, 2)
         with compute_in(compute_dtype):
-            self._encoder = encoder(observation_spec, seed=encoder_seed)
-            if not callable(self._encoder) or not hasattr(self._encoder, "size"):
-                raise ConfigError(
-                    f"{owner}.encoder makes an object of {type(self._encoder).__name__}: it must make "
-                    "one like NatureEncoder"
-                )
+            made = encoder(observation_spec, seed=encoder_seed)
+            if not isinstance(made, CopyableModule):
+                make = functools.partial(encoder, seed=encoder_seed)
+                made = UserEncoder(observation_spec, make, f"{owner}.encoder", made)
+            self._encoder = made
             size = self._encoder.size
             self.encoder_has_weights = bool(self._encoder.trainable_variables)
             self._layers = Mlp(size, fc_layer_params, activation, seed, layer_norm, spectral_norm)

@@ -76,14 +76,13 @@ def _walk(root, children, identify):
 def leave_out(root, variables):
     """Makes an object through which TensorFlow restores `root`, but not some of its variables.
 
-    The same attributes lead to the same variables. Optimizers are not rebuilt: TensorFlow finds their slot
-    variables through the optimizer itself, and not through attributes.
+    The same attributes lead to the same variables.
     """
     made = {id(variable): None for variable in variables}
 
     def rebuild(node):
         if id(node) not in made:
-            is_whole = isinstance(node, (tf.Variable, tf.keras.optimizers.legacy.Optimizer))
+            is_whole = isinstance(node, tf.Variable)
             # Noted before its children, which may lead back to it.
             made[id(node)] = twin = node if is_whole else tf.train.Checkpoint()
             for name, child in () if is_whole else tf.train.TrackableView.children(node).items():

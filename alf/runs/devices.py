@@ -2,6 +2,7 @@
 """Chooses the learner's device for a run, before TensorFlow starts: afterwards no GPU can be hidden."""
 
 import math
+import random
 import re
 
 import tensorflow as tf
@@ -118,6 +119,7 @@ def log_devices(learner_device, actor_device):
 
 def _count_flops(make_policy):
     """Counts the operations of a policy for one row, with a policy in a graph that nobody runs."""
+    state = random.getstate()  # of which the policy draws initial weights
     try:
         with tf.Graph().as_default():
             return count_row_flops(make_policy())
@@ -129,3 +131,5 @@ def _count_flops(make_policy):
             error,
         )
         return 0
+    finally:
+        random.setstate(state)

@@ -30,7 +30,7 @@ from alf.version import __version__
 
 _PACKAGES = (
     "tensorflow",
-    "tf_keras",
+    "keras",
     "tf-agents",
     "tensorflow-probability",
     "gymnasium",

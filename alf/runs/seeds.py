@@ -1,9 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Seeds the random numbers of a process, when a run begins and when it continues."""
 
+import random
+
+import numpy as np
 import tensorflow as tf
 
 from alf.core.randomness import spawn_seeds
+from alf.networks.user_models import loaded_libraries
 from alf.ops import draws
 
 
@@ -17,7 +21,7 @@ def spawn_seed(seed, *numbers):
 
 
 def seed_everything(seed, num_envs):
-    """Seeds Python, NumPy, Keras and TensorFlow; returns a seed for each environment.
+    """Seeds Python, NumPy, TensorFlow and Keras; returns a seed for each environment.
 
     Args:
         seed: int, or None, which leaves the generators as they are and draws the environments' seeds.
@@ -27,10 +31,12 @@ def seed_everything(seed, num_envs):
         list of `num_envs` ints in [0, 2^31).
     """
     if seed is not None:
-        # Keras draws the seeds of initial weights from a generator of its own, which only this call seeds.
-        tf.keras.utils.set_random_seed(seed % 2**32)
-        # Once more, because the call before gave TensorFlow only 32 bits, which is all that NumPy takes.
-        # `draws.get_seed` reads the seed back.
+        # Layers draw the seeds of their initial weights from Python's generator.
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002  (for users; all that NumPy takes)
+        for library in loaded_libraries():  # Keras has a generator of its own
+            library.utils.set_random_seed(seed % 2**32)
+        # The last, because Keras gives TensorFlow 32 bits of the seed. `draws.get_seed` reads it back.
         tf.random.set_seed(seed)
     draws.set_seed(None)  # of a run before in this process, which was continued
     return spawn_seeds(seed, num_envs)

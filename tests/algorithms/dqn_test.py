@@ -13,7 +13,7 @@ from alf.algorithms import DqnAlgorithm
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import GRU, LSTM, QValueNetwork
 from alf.policies import EpsilonGreedyPolicy
 from alf.replay import PrioritizedReplayer
@@ -45,7 +45,7 @@ def make_algorithm(rnn=None, dueling=True, epsilon=0.05, **kwargs):
 
 
 def make_learner(algorithm, optimizer=None, **kwargs):
-    return Learner(algorithm, optimizer or tf.keras.optimizers.legacy.SGD(0.1), **kwargs)
+    return Learner(algorithm, optimizer or optimizers.SGD(0.1), **kwargs)
 
 
 def make_experience(algorithm, length=L, seed=0, importance=True):
@@ -384,7 +384,7 @@ def test_learns_to_remember_from_prioritized_replay():
         policy = EpsilonGreedyPolicy(specs.observation, specs.action, network, epsilon=0.1)
         algorithm = DqnAlgorithm(policy, discount=0.9, tau=0.1, target_update_period=1, burn_in=1)
         training = replay_training(specs, policy, 4, 3, PrioritizedReplayer)
-        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training, max_grad_norm=10.0)
+        return Learner(algorithm, optimizers.Adam(1e-2), training, max_grad_norm=10.0)
 
     learner, _ = train(remembering_env(16), make_learner, 4, 150)
     check_memory(learner.policy)

@@ -15,7 +15,7 @@ from alf.data_structures import FIRST, LAST, MID, EnvStep, Experience, TimeStep
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
@@ -258,7 +258,7 @@ def test_a_separate_optimizer_for_the_value():
     def make(share_layers):
         network = partial(ActorCriticNetwork, share_layers=share_layers)
         algorithm = ImpalaAlgorithm(ActorCriticPolicy(OBSERVATION, DISCRETE, network))
-        policy, value = (tf.keras.optimizers.legacy.SGD(rate) for rate in (0.0, 0.1))
+        policy, value = (optimizers.SGD(rate) for rate in (0.0, 0.1))
         return Learner(algorithm, {"policy": policy, "value": value})
 
     learner = make(share_layers=False)
@@ -322,8 +322,8 @@ def test_settings_are_checked(policy, subtests):
         message = rf"ImpalaAlgorithm\.{name} is {re.escape(repr(value))}"
         with subtests.test(message), pytest.raises(ConfigError, match=message):
             ImpalaAlgorithm(policy, **{name: value})
-    for optimizer, shown in (("adam", "'adam'"), (tf.keras.optimizers.legacy.Adam, "Adam")):
-        with subtests.test(shown), pytest.raises(ConfigError, match=rf"Learner\.optimizer is {shown}: "):
+    for optimizer, shown in (("adam", ": .* is 'adam': Keras has"), (optimizers.Adam, " is .*Adam.*: it")):
+        with subtests.test(shown), pytest.raises(ConfigError, match=rf"Learner\.optimizer{shown}"):
             Learner(ImpalaAlgorithm(policy), optimizer)
 
 
@@ -426,7 +426,7 @@ def make_for(env, action_distribution):
         specs.observation, specs.action, network, action_distribution, action_mask_key="action_mask"
     )
     algorithm = ImpalaAlgorithm(policy, entropy_weight=0.001)
-    return Learner(algorithm, tf.keras.optimizers.legacy.Adam(0.01), max_grad_norm=0.5)
+    return Learner(algorithm, optimizers.Adam(0.01), max_grad_norm=0.5)
 
 
 def greedy_rewards(policy, env):
@@ -464,7 +464,7 @@ def test_learns_every_kind_of_action_and_is_on_policy_before(box):
         driver.stop()
     after = greedy_rewards(learner.policy, env)
     for name in after:
-        assert before[name] < 0.6 and after[name] > 0.85, (before, after)
+        assert before[name] < 0.7 and after[name] > 0.85, (before, after)
     for variable in learner.policy.actions.trainable_variables:
         assert np.all(variable < -0.6), "the shared deviation was not trained"
 

@@ -13,7 +13,7 @@ from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining
+from alf.learner import Learner, UnrollTraining, optimizers
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder
 from alf.ops import losses, returns
@@ -49,7 +49,7 @@ def make_algorithm(action_spec=DISCRETE, **kwargs):
 
 def make_learner(algorithm, num_epochs=4, num_minibatches=4, learning_rate=0.1, **kwargs):
     training = UnrollTraining(num_epochs=num_epochs, num_minibatches=num_minibatches)
-    optimizer = tf.keras.optimizers.legacy.SGD(learning_rate)
+    optimizer = optimizers.SGD(learning_rate)
     return Learner(algorithm, optimizer, training, max_grad_norm=0.5, **kwargs)
 
 
@@ -425,7 +425,7 @@ def test_learns_to_remember(rnn, compute_dtype):
         policy = make_recurrent_policy(specs, rnn, compute_dtype)
         # Where nearly all returns are equal, normalized advantages are noise that makes policies forget.
         algorithm = PPOAlgorithm(policy, normalize_advantages=False)
-        optimizer = tf.keras.optimizers.legacy.Adam(1e-2, epsilon=1e-5)
+        optimizer = optimizers.Adam(1e-2, epsilon=1e-5)
         return Learner(
             algorithm, optimizer, UnrollTraining(num_epochs=2, num_minibatches=2), max_grad_norm=0.5
         )

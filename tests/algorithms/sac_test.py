@@ -15,7 +15,7 @@ from alf.algorithms.sac import pass_gradient_to_input_only
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
 from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
 from alf.policies import Agent, SacPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
@@ -40,7 +40,7 @@ DISCOUNT[1, 0] = DISCOUNT[5, 3] = 0.0
 
 
 def sgd(learning_rate=0.1):
-    return tf.keras.optimizers.legacy.SGD(learning_rate)
+    return optimizers.SGD(learning_rate)
 
 
 def make_algorithm(action_spec=BOX, rnn=None, actor_rnn=None, **kwargs):
@@ -488,13 +488,18 @@ def test_settings_are_checked(name, value):
 
 
 def test_optimizers_are_checked(subtests):
-    algorithm, adam = make_algorithm(), tf.keras.optimizers.legacy.Adam
+    algorithm, adam = make_algorithm(), optimizers.Adam
     for name, value in (("actor", "adam"), ("actor", None), ("critic", None), ("alpha", adam)):
         with subtests.test(name=name, value=value):
-            optimizers = {name: sgd() for name in algorithm.parameter_groups()}
-            message = rf"Learner.optimizer\['{name}'\] is .*: it must be an Optimizer"
+            others = {group: sgd() for group in algorithm.parameter_groups()}
+            rule = (
+                "is .*: it must be an optimizer of ALF or Keras"
+                if value != "adam"
+                else ".* is 'adam': Keras has"
+            )
+            message = rf"Learner.optimizer\['{name}'\].* {rule}"
             with pytest.raises(ConfigError, match=message):
-                Learner(algorithm, {**optimizers, name: value})
+                Learner(algorithm, {**others, name: value})
     with pytest.raises(ConfigError, match="max_grad_norm is 0.0"):
         make_learner(algorithm, max_grad_norm=0.0)
 
@@ -548,7 +553,7 @@ def test_learns_in_a_box():
         policy = SacPolicy(specs.observation, specs.action, actor)
         algorithm = SacAlgorithm(policy, critics, tau=0.1, initial_alpha=0.1, discount=0.5)
         training = replay_training(specs, policy, unroll_length=4, length=1)
-        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training)
+        return Learner(algorithm, optimizers.Adam(1e-2), training)
 
     env = MatchObservationEnvironment(16, episode_length=4, continuous=True)
     learner, average_return = train(env, make_learner, 4, 500)
@@ -567,7 +572,7 @@ def test_learns_to_remember_with_choices():
         settings = dict(tau=0.1, initial_alpha=0.1, discount=0.9, target_entropy=0.1, burn_in=1)
         algorithm = SacAlgorithm(policy, **settings)
         training = replay_training(specs, policy, unroll_length=4, length=3)
-        return Learner(algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training)
+        return Learner(algorithm, optimizers.Adam(1e-2), training)
 
     learner, _ = train(remembering_env(16), make_learner, 4, 150)
     check_memory(learner.policy)

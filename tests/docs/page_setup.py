@@ -84,6 +84,7 @@ RESTS = {
 # By page: what Python blocks use that the text around them names.
 _ENVS = """
 import alf
+from alf.learner import optimizers
 from alf.algorithms import ImpalaAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.environments import load
@@ -94,7 +95,7 @@ import tensorflow as tf
 envs = [load("CartPole-v1", batch_size=2)]
 specs = EnvSpecs(envs)
 policy = ActorCriticPolicy(specs.observation, specs.action)
-learner = Learner(ImpalaAlgorithm(policy), tf.keras.optimizers.legacy.Adam())
+learner = Learner(ImpalaAlgorithm(policy), optimizers.Adam())
 """
 PYTHON = {
     "docs/tensorboard.md": _ENVS,

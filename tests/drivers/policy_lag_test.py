@@ -15,7 +15,7 @@ from alf.data_structures import PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining
+from alf.learner import Learner, UnrollTraining, optimizers
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
@@ -23,7 +23,7 @@ from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, m
 from alf.testing.toy_environments import CountingEnvironment
 from tests.builders import build_driver
 
-SGD = functools.partial(tf.keras.optimizers.legacy.SGD, 0.1)
+SGD = functools.partial(optimizers.SGD, 0.1)
 
 
 class KeepingLearner(Learner):

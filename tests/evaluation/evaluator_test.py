@@ -29,7 +29,7 @@ from alf.core.randomness import bootstrap_interval
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluation
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.runs import checkpoint_files as files
@@ -168,7 +168,7 @@ def saved(tmp_path_factory):
     env = MatchObservationEnvironment(1)
     specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
     policy = ActorCriticPolicy(*specs, functools.partial(ActorCriticNetwork, fc_layer_params=(8,), seed=0))
-    learner = Learner(ImpalaAlgorithm(policy), tf.keras.optimizers.legacy.SGD())
+    learner = Learner(ImpalaAlgorithm(policy), optimizers.SGD())
     return policy, Checkpointer(str(tmp_path_factory.mktemp("saved")), OfflineDriver(learner)).save()
 
 

@@ -4,10 +4,9 @@
 import functools
 
 import pytest
-import tensorflow as tf
 
 from alf.drivers import AsyncOffPolicyDriver
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.training import League
 from tests.games.league_test import Duel
 from tests.games.policies_test import (
@@ -42,7 +41,7 @@ def test_policies_of_two_algorithms_learn_side_by_side(tmp_path, mapping):
 
 
 def test_the_rating_of_a_policy_that_learns_rises(tmp_path):
-    optimizer = tf.keras.optimizers.legacy.Adam(0.03)
+    optimizer = optimizers.Adam(0.03)
     experiment = {
         "env": Duel,
         "num_groups": 2,

@@ -20,7 +20,7 @@ from alf.errors import ConfigError
 from alf.evaluation.evaluator import Evaluator
 from alf.games import MappedEnvironment
 from alf.games.policies import Policies
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
@@ -44,7 +44,7 @@ class Adam:
         self._learning_rate = learning_rate
 
     def __call__(self, algorithm, training):
-        optimizer = tf.keras.optimizers.legacy.Adam(self._learning_rate)
+        optimizer = optimizers.Adam(self._learning_rate)
         return Learner(algorithm, optimizer=optimizer, training=training)
 
 
@@ -70,7 +70,7 @@ def train(root_dir, experiment, num_iterations, **kwargs):
 
 
 def make_idle_learner_with_adam(algorithm, training):
-    return make_idle_learner(algorithm, training, optimizer=tf.keras.optimizers.legacy.Adam(0.01))
+    return make_idle_learner(algorithm, training, optimizer=optimizers.Adam(0.01))
 
 
 def values(policy):
@@ -411,7 +411,7 @@ def test_a_run_of_several_policies_copies_another_one(tmp_path):
 
 
 def test_an_optimizer_belongs_to_one_learner():
-    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    optimizer = optimizers.Adam(0.01)
     shared = functools.partial(Learner, optimizer=optimizer)
     with pytest.raises(ConfigError, match="the optimizer of another learner"):
         make_experiment(Policies(("a", "b")), learner=shared).make_driver()

@@ -10,12 +10,11 @@ import tensorflow as tf
 from alf.algorithms import Algorithm, ImpalaAlgorithm
 from alf.data_structures import FIRST, LossInfo, PolicyState
 from alf.errors import ConfigError
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
 from alf.policies.data_transformers import Pipeline, RewardScaling, RewardWeighting
 from alf.replay import UniformReplayer
 from tests.learner import small_learners
 from tests.learner.learner_test import (
-    LEGACY,
     SPEC,
     UNROLL_SPEC,
     Quadratic,
@@ -34,7 +33,7 @@ def make_replay_learner(algorithm=Quadratic, **settings):
     reward = tf.TensorSpec((*UNROLL_SPEC.reward.shape, *pipeline.input_reward_spec.shape))
     spec = UNROLL_SPEC._replace(reward=reward, state=PolicyState(transformer=pipeline.state_spec))
     training = ReplayTraining(UniformReplayer(spec, num_envs=1, capacity=100), mini_batch_size=64)
-    return Learner(algorithm, LEGACY.SGD(0.001), training, **settings)
+    return Learner(algorithm, optimizers.SGD(0.001), training, **settings)
 
 
 def list_operations(learner):
@@ -64,7 +63,7 @@ def test_by_default_the_update_has_no_further_operation(make):
 
 
 def test_histograms_hold_the_last_update():
-    learner = make_learner(optimizer=LEGACY.SGD(0.1), max_grad_norm=1.0, **SHOWN)
+    learner = make_learner(optimizer=optimizers.SGD(0.1), max_grad_norm=1.0, **SHOWN)
     assert train(learner, reward=2.0, observation=5.0)["gradient_norm"] == 10.0
     found = learner.histograms()
     assert {name: x.tolist() for name, x in found.items()} == {

@@ -16,7 +16,7 @@ import tensorflow as tf
 import alf  # noqa: F401  (before TensorFlow)
 from alf.drivers import SyncOffPolicyDriver
 from alf.errors import LostPeerError
-from alf.learner import Learner, UnrollTraining
+from alf.learner import Learner, UnrollTraining, optimizers
 from alf.learner.peers import Peers, make_multi_worker_strategy
 from alf.policies.data_transformers import ObservationNormalizer
 from alf.training import Experiment
@@ -31,7 +31,7 @@ def make_driver(strategy):
     def make_learner(algorithm, training, **settings):
         training = UnrollTraining(training.replayer, num_epochs=2)
         # Not Adam, which makes steps of equal size from gradients that are 0 but for rounding.
-        optimizer = tf.keras.optimizers.legacy.SGD(0.1)
+        optimizer = optimizers.SGD(0.1)
         return Learner(algorithm, optimizer, training, max_grad_norm=1.0, **settings)
 
     return Experiment(

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError, LostPeerError
-from alf.learner import peers
+from alf.learner import optimizers, peers
 from alf.training import Experiment
 from tests.example_runs import EXAMPLES, build
-from tests.learner.learner_test import LEGACY, make_learner
+from tests.learner.learner_test import make_learner
 from tests.peer_processes import find_free_ports, tf_config
 
 EXAMPLE = tf_config([1, 2], 0)
@@ -117,12 +117,13 @@ def test_a_process_that_continues_a_run_does_not_join_one_that_begins(tmp_path):
 
 
 def test_all_processes_begin_with_the_variables_of_the_first_ones_optimizer(monkeypatch):
-    learner, copied = make_learner(optimizer=LEGACY.Adam(0.5)), []
+    learner, copied = make_learner(optimizer=optimizers.Adam(0.5)), []
     monkeypatch.setattr(learner.peers, "copy_from_first", copied.extend)
     learner.synchronize()
-    (optimizer,) = learner._optimizer._optimizers.values()
-    assert len(optimizer.variables()) == 1 + 2 * 2, "the step, and two averages for each of two variables"
-    expected = [*learner.variables, *optimizer.variables()]
+    own = {*map(id, learner._optimizer.variables)} - {*map(id, learner.algorithm.variables)}
+    assert len(own) == 1 + 2 * 2, "the step, and two averages for each of two variables"
+    expected = learner.variables
+    assert own < {*map(id, expected)}
     assert sorted(map(id, copied)) == sorted(map(id, expected))
 
 

@@ -13,7 +13,7 @@ from alf.algorithms import Algorithm
 from alf.data_structures import LossInfo, PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
 from alf.policies import Policy
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.replay import UniformReplayer, make_replayer
@@ -69,7 +69,7 @@ def make_learner(envs, transformers=(), unroll_length=4, **settings):
     unroll_spec = specs.unroll_spec(policy, unroll_length)
     replayer = UniformReplayer(unroll_spec, specs.num_envs, policy.data_transformer.context)
     training = ReplayTraining(replayer, **{"mini_batch_size": 3, **settings})
-    return Learner(Watching(policy), tf.keras.optimizers.legacy.SGD(0.1), training)
+    return Learner(Watching(policy), optimizers.SGD(0.1), training)
 
 
 def make(num_envs=2, driver_class=SyncOffPolicyDriver, transformers=(), driver_settings=None, **settings):
@@ -332,7 +332,7 @@ def test_unroll_lengths_that_make_no_sense_are_refused(subtests):
         if replays:
             learner = make_learner(envs)
         else:
-            learner = Learner(Watching(make_policy(envs)), tf.keras.optimizers.legacy.SGD(0.1))
+            learner = Learner(Watching(make_policy(envs)), optimizers.SGD(0.1))
         with subtests.test(message), pytest.raises(ConfigError, match=message):
             build_driver(driver_class, envs, learner, unroll_length=unroll_length)
 
@@ -364,7 +364,7 @@ def test_the_buffer_must_be_able_to_hold_the_initial_steps():
 
     def make_learner(steps):
         training = ReplayTraining(replayer, mini_batch_size=3, initial_collect_steps=steps)
-        return Learner(Watching(policy), tf.keras.optimizers.legacy.SGD(0.1), training)
+        return Learner(Watching(policy), optimizers.SGD(0.1), training)
 
     with pytest.raises(ConfigError, match="initial_collect_steps is 33: the replay buffer holds 32 steps"):
         make_learner(33).check_batch(2, 4, 2)
@@ -385,7 +385,7 @@ def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, nu
     specs, policy = EnvSpecs(envs), make_policy(envs)
     algorithm = Watching(policy)
     training = UnrollTraining(make_replayer(replayer, specs.unroll_spec(policy, 4), num_envs=2))
-    learner = Learner(algorithm, tf.keras.optimizers.legacy.SGD(0.1), training)
+    learner = Learner(algorithm, optimizers.SGD(0.1), training)
     driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     steps = 0

@@ -16,7 +16,7 @@ import alf  # noqa: F401  (before TensorFlow)
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.drivers import SyncOffPolicyDriver
 from alf.environments import load
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.networks.recurrent import LSTM
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
@@ -74,7 +74,7 @@ def make_driver(kind, strategy):
         make_training = replay if "exp_replayer" in settings else in_minibatches
         chosen = make_training(training.replayer)
         # Not Adam, which makes steps of equal size from gradients that are 0 but for rounding.
-        optimizer = tf.keras.optimizers.legacy.SGD(0.1)
+        optimizer = optimizers.SGD(0.1)
         return Learner(algorithm, optimizer, chosen, max_grad_norm=1.0, strategy=strategy)
 
     return Experiment(

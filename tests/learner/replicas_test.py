@@ -10,16 +10,17 @@ import tensorflow as tf
 from alf.data_structures import Experience
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError
+from alf.learner import optimizers
 from alf.learner.replicas import MirroredStrategy, Replicas
 from alf.runs.checkpointer import Checkpointer
 from tests.example_runs import EXAMPLES, build
-from tests.learner.learner_test import LEGACY, make_learner, train
+from tests.learner.learner_test import make_learner, train
 
 
 def test_checkpoints_do_not_depend_on_the_strategy(tmp_path):
     def run(strategy):
         """Goes on from the last checkpoint, if there is one; returns the variables before and after."""
-        learner = make_learner(optimizer=LEGACY.Adam(0.5), strategy=strategy)
+        learner = make_learner(optimizer=optimizers.Adam(0.5), strategy=strategy)
         checkpointer = Checkpointer(str(tmp_path), OfflineDriver(learner))
         checkpointer.restore()
         variables = [*learner.counters, *learner.list_learned()]

@@ -10,7 +10,7 @@ from alf.core.nest_utils import zero_where, zeros_from_spec
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.drivers import EnvSpecs
 from alf.drivers.actor_thread import act
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import Pipeline
@@ -57,7 +57,7 @@ def make_learner(algorithm, env, rnn=None, optimizer=None, transformers=(), **se
     else:
         is_ppo = algorithm is not ImpalaAlgorithm
         training = UnrollTraining(num_epochs=2, num_minibatches=2) if is_ppo else None
-    optimizer = optimizer or tf.keras.optimizers.legacy.SGD(0.1)
+    optimizer = optimizer or optimizers.SGD(0.1)
     return Learner(algorithm, optimizer, training, **settings)
 
 

@@ -13,14 +13,14 @@ from alf.algorithms import Algorithm, ImpalaAlgorithm, PPOAlgorithm
 from alf.core.nest_utils import BoundedTensorSpec, add_leading_dims
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining
+from alf.learner import Learner, UnrollTraining, optimizers
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.action_distributions import ActionInfo
 from alf.replay import CyclicOneTimeReplayer, MixInReplayer, MultiPassReplayer, OneTimeReplayer
 from tests.learner.small_learners import without_graph
 
-SGD = tf.keras.optimizers.legacy.SGD
+SGD = optimizers.SGD
 NUMBER = tf.TensorSpec((), tf.float32)
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 ACTION = BoundedTensorSpec((), tf.int64, 0, 2)

@@ -217,7 +217,7 @@ def test_shared_heads_are_one_product():
     network = mlp_network(VECTOR, 3)
     for function in (network, network.policy):
         assert operations(function, random_observation(VECTOR, B)).count("MatMul") == 2
-    head, head_bias, w, b = (v.numpy() for v in network.trainable_variables)
+    head_bias, head, b, w = (v.numpy() for v in network.trainable_variables)
     x = random_observation(VECTOR, B)
     expected = np.tanh(x @ w + b) @ head + head_bias
     outputs, value, _ = network(x)
@@ -368,7 +368,7 @@ def test_a_keras_model_is_configurable():
         KerasEncoder.model = @my_model
     """)
     network = ActorCriticNetwork(VECTOR, 3)
-    assert [v.shape for v in network.variables] == [(8, 3), (3,), (4, 8), (8,), (8, 1), (1,), (4, 8), (8,)]
+    assert [v.shape for v in network.variables] == [(3,), (8, 3), (4, 8), (8,), (1,), (8, 1), (4, 8), (8,)]
     assert len(network.value_variables) == 4
 
 
@@ -433,7 +433,7 @@ def test_settings_of_a_keras_network_are_checked():
 
 def test_a_network_may_be_linear():
     network = ActorCriticNetwork(VECTOR, 3, fc_layer_params=(), share_layers=True)
-    kernel, bias = (v.numpy() for v in network.variables)
+    bias, kernel = (v.numpy() for v in network.variables)
     x = random_observation(VECTOR, B)
     expected = x.numpy() @ kernel + bias
     outputs, value, _ = network(x)
@@ -443,7 +443,7 @@ def test_a_network_may_be_linear():
 def test_discrete_observations_enter_one_hot():
     spec = to_tensor_spec(BoundedArraySpec((), np.int64, 0, 4))
     network = mlp_network(spec, 2)
-    head, head_bias, w, b = (v.numpy() for v in network.trainable_variables)
+    head_bias, head, b, w = (v.numpy() for v in network.trainable_variables)
     assert w.shape == (5, 8)
     expected = np.tanh(w[[3, 0]] + b) @ head + head_bias
     assert_close(network(tf.constant([3, 0], tf.int64))[0], expected[:, :2])

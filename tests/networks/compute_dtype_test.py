@@ -1,12 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """compute_dtype: what "auto" chooses, the scope, the error."""
 
+import concurrent.futures
+
 import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.networks import PolicyNetwork
-from alf.networks.compute_dtype import bfloat16_is_fast, compute_in, keras_policy
+from alf.networks.compute_dtype import bfloat16_is_fast, compute_in, current_dtype
 
 CPUINFO = (
     "processor\t: 0\nvendor_id\t: {}\nmodel name\t: avx512_bf16\nflags\t\t: fpu sse2 {}\nbugs\t\t: amx_bf16\n"
@@ -38,24 +40,26 @@ def test_a_system_that_tells_nothing_of_its_cpu(tmp_path):
 @pytest.mark.parametrize("fast, expected", [(True, "bfloat16"), (False, "float32")])
 def test_auto(monkeypatch, fast, expected):
     monkeypatch.setattr("alf.networks.compute_dtype.bfloat16_is_fast", lambda: fast)
-    policy = keras_policy("auto")
-    assert policy.compute_dtype == expected and policy.variable_dtype == "float32"
+    with compute_in("auto"):
+        assert current_dtype() == expected
 
 
 def test_scope():
-    def dtype():
-        return tf.keras.layers.Dense(1).compute_dtype
-
     with compute_in("bfloat16"):
-        assert dtype() == keras_policy(None).compute_dtype == "bfloat16"
+        assert current_dtype() == tf.bfloat16
         with compute_in("float32"):
-            assert dtype() == "float32"
+            assert current_dtype() == tf.float32
         with compute_in(None):
-            assert dtype() == "bfloat16"
-    assert dtype() == "float32"
+            assert current_dtype() == tf.bfloat16
+    assert current_dtype() == tf.float32
     with pytest.raises(ZeroDivisionError), compute_in("bfloat16"):
         _ = 1 / 0
-    assert dtype() == "float32"
+    assert current_dtype() == tf.float32
+
+
+def test_it_is_of_the_thread():
+    with compute_in("bfloat16"), concurrent.futures.ThreadPoolExecutor() as pool:
+        assert pool.submit(current_dtype).result() == tf.float32
 
 
 @pytest.mark.parametrize("value", ["float16", "mixed_bfloat16", "", 16, ["float32"], tf.bfloat16])

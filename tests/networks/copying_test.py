@@ -3,11 +3,14 @@
 
 import copy
 import functools
+import itertools
+import random
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.keras import layers
+from keras import layers
 
 from alf.errors import ConfigError
 from alf.networks import (
@@ -59,6 +62,11 @@ def values(module):
     return [v.numpy() for v in module.variables]
 
 
+def is_float(x):
+    """Layers of Keras 3 that draw numbers have variables of integers."""
+    return x.dtype == np.float32
+
+
 def kinds(variables):
     return [(type(v), v.shape, v.dtype, v.trainable) for v in variables]
 
@@ -81,15 +89,15 @@ def check_copy(module, compute):
     """
     # Away from the initial values, which a module that is only made again would have, too.
     rng = np.random.default_rng(1)
-    assign(module, [x + rng.normal(scale=0.1, size=x.shape) for x in values(module)])
-    module.trainable_variables[-1]._trainable = False  # as in a target network
+    assign(module, [x + is_float(x) * rng.normal(scale=0.1, size=x.shape) for x in values(module)])
     new = copy.deepcopy(module)
     assert kinds(new.variables) == kinds(module.variables)
+    assert [v.trainable for v in new.variables] == [v.trainable for v in module.variables]
     assert not {id(v.handle) for v in new.variables} & {id(v.handle) for v in module.variables}
     start = values(module)
     assert same(values(new), start)
     outputs = compute(module)
-    moved, others = values(module), [0.9 * x + 0.1 for x in start]
+    moved, others = values(module), [0.9 * x + 0.1 if is_float(x) else x for x in start]
     assert same(values(new), start)
     # What happens to the original changes nothing of the copy, nor the other way round.
     assign(module, others)
@@ -186,21 +194,21 @@ class Scale(layers.Layer):
         self._factor = factor
 
     def build(self, input_shape):
-        self.scale = self.add_weight("scale", (input_shape[-1],), initializer="ones")
+        self.scale = self.add_weight(name="scale", shape=(input_shape[-1],), initializer="ones")
 
     def call(self, inputs):
         return self._factor * inputs * self.scale
 
 
 def functional(spec):
-    x = tf.keras.Input((4,))
+    x = keras.Input((4,))
     shared = layers.Dense(4, "tanh")
     merged = layers.Add()([shared(x), shared(Scale(2.0)(x))])
     merged = layers.Concatenate()([merged, x]) * 2.0 + 1.0
-    return tf.keras.Model(x, layers.Lambda(lambda y: tf.square(y))(merged))
+    return keras.Model(x, layers.Lambda(lambda y: tf.square(y))(merged))
 
 
-class Subclassed(tf.keras.Model):
+class Subclassed(keras.Model):
     """A model with a Lambda, a variable, layers in a list, in a dictionary, and in models inside."""
 
     def __init__(self, spec):
@@ -208,10 +216,10 @@ class Subclassed(tf.keras.Model):
         self.square = layers.Lambda(lambda x: x**2)
         self.inner = [
             layers.Dense(5, "tanh"),
-            tf.keras.Sequential([layers.Dense(5), layers.BatchNormalization()]),
+            keras.Sequential([layers.Dense(5), layers.BatchNormalization()]),
         ]
         self.parts = {"functional": functional(spec), "scale": Scale(3.0)}
-        self.offset = tf.Variable([1.0])
+        self.offset = self.add_weight(name="offset", shape=(1,), initializer="ones")
 
     def call(self, inputs, training=False):
         x = self.parts["functional"](inputs)
@@ -221,34 +229,34 @@ class Subclassed(tf.keras.Model):
         return x + tf.cast(self.offset, x.dtype)
 
 
-class FunctionalSubclass(tf.keras.Model):
+class FunctionalSubclass(keras.Model):
     def __init__(self, spec):
-        x = tf.keras.Input((4,))
+        x = keras.Input((4,))
         super().__init__(x, layers.Dense(3)(x))
 
 
 def nested(spec):
-    x = tf.keras.Input((4,))
-    inner = tf.keras.Sequential([tf.keras.Input((4,)), Scale(2.0), layers.Dense(4)])
-    outer = tf.keras.Sequential([inner, functional(spec), layers.Dense(4), Subclassed(spec)])
-    return tf.keras.Model(x, layers.Add()([outer(x), layers.Dense(5)(inner(x))]))
+    x = keras.Input((4,))
+    inner = keras.Sequential([keras.Input((4,)), Scale(2.0), layers.Dense(4)])
+    outer = keras.Sequential([inner, functional(spec), layers.Dense(4), Subclassed(spec)])
+    return keras.Model(x, layers.Add()([outer(x), layers.Dense(5)(inner(x))]))
 
 
 MODELS = {
     "layer": lambda spec: layers.Dense(3, "relu"),
-    "sequential": lambda spec: tf.keras.Sequential([tf.keras.Input((4,)), layers.Dense(5), Scale(2.0)]),
-    "sequential_without_input": lambda spec: tf.keras.Sequential([layers.Dense(5), Scale(2.0)]),
+    "sequential": lambda spec: keras.Sequential([keras.Input((4,)), layers.Dense(5), Scale(2.0)]),
+    "sequential_without_input": lambda spec: keras.Sequential([layers.Dense(5), Scale(2.0)]),
     "functional": functional,
     "subclassed": Subclassed,
     "functional_subclass": FunctionalSubclass,
     "nested": nested,
-    "batch_norm": lambda spec: tf.keras.Sequential([layers.Dense(4), layers.BatchNormalization()]),
-    "frozen": lambda spec: tf.keras.Sequential([layers.Dense(4, trainable=False), layers.Dense(3)]),
-    "dropout": lambda spec: tf.keras.Sequential([layers.Dense(4), layers.Dropout(0.5, seed=1)]),
-    "recurrent": lambda spec: tf.keras.Sequential(
+    "batch_norm": lambda spec: keras.Sequential([layers.Dense(4), layers.BatchNormalization()]),
+    "frozen": lambda spec: keras.Sequential([layers.Dense(4, trainable=False), layers.Dense(3)]),
+    "dropout": lambda spec: keras.Sequential([layers.Dense(4), layers.Dropout(0.5, seed=1)]),
+    "recurrent": lambda spec: keras.Sequential(
         [layers.Reshape((2, 2)), layers.GRU(3), layers.LayerNormalization()]
     ),
-    "bidirectional": lambda spec: tf.keras.Sequential(
+    "bidirectional": lambda spec: keras.Sequential(
         [layers.Reshape((2, 2)), layers.Bidirectional(layers.SimpleRNN(3))]
     ),
 }
@@ -325,44 +333,76 @@ def captured(spec):
     return layers.Lambda(lambda x: dense(x))
 
 
-class WithGenerator(tf.keras.Model):
-    def __init__(self, spec):
+class HiddenVariable(keras.layers.Layer):
+    """Keras 3 lists no `tf.Variable` among its weights."""
+
+    def __init__(self):
         super().__init__()
-        self.generator = (i for i in range(3))
+        self.offset = tf.Variable([1.0], name="offset")
 
     def call(self, inputs):
-        return inputs
+        return inputs + self.offset
 
 
-class GraphAndCall(tf.keras.Model):
-    def __init__(self, spec):
-        x = tf.keras.Input((4,))
-        super().__init__(x, layers.Dense(3)(x))
-
-    def call(self, inputs):
-        return 2.0 * super().call(inputs)
+def captured_by_a_function(spec):
+    weight = tf.Variable(tf.ones((4, 2)), name="captured")
+    return lambda x: x @ weight
 
 
-class WithDeepcopy(WithGenerator):
-    def __deepcopy__(self, memo):
-        return WithDeepcopy(None)
+@pytest.mark.parametrize(
+    "model, variable",
+    [
+        (captured, "kernel"),
+        (lambda spec: HiddenVariable(), "offset"),
+        (captured_by_a_function, "captured"),
+    ],
+)
+def test_weights_that_the_model_does_not_list_are_refused(model, variable):
+    message = (
+        f"the model that KerasEncoder.model returns uses variables .* not list: .*{variable}.* attribute"
+    )
+    with pytest.raises(ConfigError, match=message):
+        KerasEncoder(VECTOR, model)
+
+
+SHARED = layers.Dense(3)
+SIZES = itertools.count(3)
 
 
 @pytest.mark.parametrize(
     "model, reason",
     [
-        (captured, "the copy uses variables of others, kernel"),
-        (WithGenerator, "generator"),
-        (GraphAndCall, "GraphAndCall has a `call` of its own"),
+        (lambda spec: SHARED, "the same variables again"),
+        (lambda spec: layers.Dense(next(SIZES)), "in place of"),
     ],
 )
-def test_models_that_cannot_be_copied(model, reason):
+def test_models_that_are_not_made_anew_cannot_be_copied(model, reason):
     encoder = KerasEncoder(VECTOR, model)
-    with pytest.raises(ConfigError, match=f"KerasEncoder.model returns, .* cannot be copied, .*{reason}"):
+    with pytest.raises(ConfigError, match=f"KerasEncoder.model made .*{reason} .*must make a new model"):
         copy.deepcopy(encoder)
 
 
-def test_a_model_may_copy_itself():
-    encoder = KerasEncoder(VECTOR, WithDeepcopy)
-    new = copy.deepcopy(encoder)
-    assert isinstance(new._model, WithDeepcopy) and new._model is not encoder._model
+class GraphAndCall(keras.Model):
+    """What `keras.models.clone_model` and `copy.deepcopy` cannot copy."""
+
+    def __init__(self, spec):
+        x = keras.Input((4,))
+        super().__init__(x, layers.Dense(3)(x))
+        self.generator = (i for i in range(3))
+
+    def call(self, inputs):
+        return 2.0 * super().call(inputs)
+
+
+def test_any_model_that_is_made_anew_can_be_copied():
+    check_copy(KerasEncoder(VECTOR, GraphAndCall), lambda encoder: [encoder(tf.ones((2, 4))).numpy()])
+
+
+def test_copies_draw_nothing_from_the_generators():
+    encoder = KerasEncoder(VECTOR, MODELS["layer"])
+    random.seed(3)
+    expected = KerasEncoder(VECTOR, MODELS["layer"])
+    random.seed(3)
+    copy.deepcopy(encoder)
+    actual = KerasEncoder(VECTOR, MODELS["layer"])
+    assert same(values(actual), values(expected)) and not same(values(actual), values(encoder))

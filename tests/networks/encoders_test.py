@@ -10,7 +10,7 @@ import tensorflow as tf
 from alf.core.nest_utils import to_tensor_spec
 from alf.environments import BoundedArraySpec
 from alf.errors import ConfigError
-from alf.networks import ImpalaResEncoder, KerasEncoder, NatureEncoder, ObservationEncoder
+from alf.networks import ImpalaResEncoder, NatureEncoder, ObservationEncoder
 
 IMAGE = tf.TensorSpec((1, 36, 36), tf.uint8)
 VECTOR = tf.TensorSpec((4,), tf.float32)
@@ -54,7 +54,7 @@ def test_beside_an_image_vectors_have_a_layer_by_default():
     encoder = ObservationEncoder({"image": IMAGE, "vector": VECTOR, "card": discrete(2, 4)})
     card, image, vector = encoder._parts  # by key
     assert encoder.size == 3 + 512 + 64
-    kernel, bias = vector.trainable_variables
+    bias, kernel = vector.trainable_variables
     assert kernel.shape == (4, 64)
     observation = random_observation({"image": IMAGE, "vector": VECTOR, "card": discrete(2, 4)})
     expected = np.tanh(observation["vector"] @ kernel + bias)
@@ -112,7 +112,7 @@ def test_vectors_can_have_layers_of_their_own():
     encoder = ObservationEncoder(spec, vector_layer_params=(8, 6), activation="relu")
     assert encoder.size == 6 + 3 + 6
     assert len(encoder.trainable_variables) == 8
-    w1, b1, w2, b2 = (v.numpy() for v in encoder._parts[0]._layers.variables)
+    b1, w1, b2, w2 = (v.numpy() for v in encoder._parts[0]._layers.variables)
     observation = random_observation(spec)
     expected = np.maximum(np.maximum(observation[0] @ w1 + b1, 0) @ w2 + b2, 0)
     np.testing.assert_allclose(encoder(observation)[:, :6], expected, rtol=1e-4, atol=1e-5)
@@ -131,59 +131,3 @@ def test_vectors_can_have_layers_of_their_own():
 def test_settings_are_checked(name, value):
     with pytest.raises(ConfigError, match=name):
         ObservationEncoder(VECTOR, **{name: value})
-
-
-class Sum(tf.keras.Model):
-    """A model with a dictionary as input, and an argument `training`."""
-
-    def __init__(self):
-        super().__init__()
-        self.dense = tf.keras.layers.Dense(3)
-
-    def call(self, inputs, training=False):
-        x = self.dense(inputs["a"]) + tf.cast(inputs["b"], tf.float32)[:, tf.newaxis]
-        return tf.cast(-x if training else x, tf.float16)
-
-
-def test_keras_model():
-    spec = {"a": VECTOR, "b": tf.TensorSpec((), tf.int32)}
-    encoder = KerasEncoder(spec, lambda observation_spec: Sum())
-    assert encoder.size == 3 and len(encoder.trainable_variables) == 2
-    observation = random_observation(spec)
-    kernel, bias = (v.numpy() for v in encoder.trainable_variables)
-    expected = observation["a"] @ kernel + bias + observation["b"].numpy()[:, np.newaxis]
-    assert encoder(observation).dtype == tf.float32
-    np.testing.assert_allclose(encoder(observation), expected, rtol=1e-2)
-    np.testing.assert_allclose(encoder(observation, training=True), -expected, rtol=1e-2)
-
-
-class Identity(tf.keras.layers.Layer):
-    def call(self, inputs):
-        return inputs
-
-
-@pytest.mark.parametrize("training", [True, False])
-def test_keras_model_may_do_without_training(training):
-    encoder = KerasEncoder(VECTOR, lambda spec: Identity())
-    x = random_observation(VECTOR)
-    np.testing.assert_array_equal(encoder(x, training), x)
-
-
-def layer(function):
-    return lambda spec: tf.keras.layers.Lambda(function)
-
-
-@pytest.mark.parametrize(
-    "model, text",
-    [
-        ("model", "model is 'model'"),
-        (lambda spec: 3, "KerasEncoder.model makes 3"),
-        (layer(lambda x: tf.reduce_sum(x, axis=-1)), r"makes \(2,\) of 2 observations"),
-        (layer(lambda x: x[:1]), r"makes \(1, 4\) of 2"),
-        (layer(lambda x: {"y": x}), r"makes {'y': TensorShape\(\[2, 4\]\)} of 2"),
-        (layer(lambda x: tf.reshape(x, (-1, 2, 2))), r"makes \(2, 2, 2\) of 2"),
-    ],
-)
-def test_keras_models_are_checked(model, text):
-    with pytest.raises(ConfigError, match=text):
-        KerasEncoder(VECTOR, model)

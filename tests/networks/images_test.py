@@ -52,7 +52,7 @@ def standardize(images):
 
 
 def convolve(x, layer):
-    return tf.nn.conv2d(x, layer.kernel, layer.strides, layer.padding.upper()) + layer.bias
+    return tf.nn.conv2d(x, layer.kernel, 1, "SAME") + layer.bias
 
 
 def test_res_encoder_is_the_literal_network():

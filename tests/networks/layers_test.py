@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.networks import GRU, ActorCriticNetwork
-from alf.networks.layers import Mlp, dense, split_seed
+from alf.networks.layers import Dense, Mlp, split_seed
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 4)).astype(np.float32)
@@ -25,7 +25,7 @@ def singular_values(kernel):
 
 def test_hidden_layers_are_products_and_activations():
     layers = Mlp(4, (8, 5), "tanh", seed=0)
-    w1, b1, w2, b2 = (v.numpy() for v in layers.variables)
+    b1, w1, b2, w2 = (v.numpy() for v in layers.variables)
     expected = np.tanh(np.tanh(X @ w1 + b1) @ w2 + b2)
     np.testing.assert_allclose(layers(X), expected, rtol=1e-4, atol=1e-6)
 
@@ -44,8 +44,8 @@ def test_initial_kernels_are_orthogonal_and_biases_zeros(layer_norm, spectral_no
 
 
 def test_a_head_has_its_gain():
-    head = dense(16, 3, gain=0.01, seed=0)
-    np.testing.assert_allclose(singular_values(head.variables[0].numpy()), 0.01, rtol=1e-5)
+    head = Dense(16, 3, gain=0.01, seed=0)
+    np.testing.assert_allclose(singular_values(head.kernel.numpy()), 0.01, rtol=1e-5)
 
 
 def test_layer_norm_comes_before_the_activation():

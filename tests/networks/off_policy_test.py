@@ -102,7 +102,7 @@ def test_dueling_head():
     """Q = V + A - mean(A): the mean over actions is the state's value."""
     network = QValueNetwork(VECTOR, 3, fc_layer_params=(8,))
     x = random_observation(VECTOR, B)
-    head, bias, kernel, hidden_bias = (v.numpy() for v in network.trainable_variables)
+    bias, head, hidden_bias, kernel = (v.numpy() for v in network.trainable_variables)
     made = np.maximum(x.numpy() @ kernel + hidden_bias, 0) @ head + bias
     value, advantage = made[:, :1], made[:, 1:]
     q, _ = network(x)

@@ -67,27 +67,27 @@ def test_lstm_step_is_the_formula():
 def test_unroll_is_keras(cell):
     rnn = cell(D, U)
     x, state = random(T, B, D), random_state(rnn)
-    kernel, bias = (v.numpy() for v in rnn._input_layer.variables)
-    bias = random(*bias.shape, seed=3)
-    rnn._input_layer.variables[1].assign(bias)
+    kernel, bias = rnn._input_layer.kernel.numpy(), random(*rnn._input_layer.bias.shape, seed=3)
+    rnn._input_layer.bias.assign(bias)
     make = tf.keras.layers.GRU if cell is GRU else tf.keras.layers.LSTM
-    layer = make(U, return_sequences=True, return_state=True, time_major=True)
-    layer.build((T, B, D))
+    layer = make(U, return_sequences=True, return_state=True)
+    layer.build((B, T, D))
     recurrent = rnn._weights[0].numpy()
     if cell is GRU:
         rnn._weights[1].assign(random(U, seed=4))
         bias = np.stack([bias, np.concatenate([np.zeros(2 * U), rnn._weights[1].numpy()])])
     layer.set_weights([kernel, recurrent, bias])
-    expected, *expected_state = layer(x, initial_state=tf.nest.flatten(state))
+    batch_major = tf.transpose(x, (1, 0, 2))
+    expected, *expected_state = layer(batch_major, initial_state=tf.nest.flatten(state))
     outputs, final = unroll(rnn, x, state)
-    assert_close(outputs, expected)
+    assert_close(outputs, tf.transpose(expected, (1, 0, 2)))
     assert_close(final, expected_state)
 
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_initial_weights(cell):
     rnn = cell(D, U, seed=0)
-    kernel, bias = (v.numpy() for v in rnn._input_layer.variables)
+    kernel, bias = (v.numpy() for v in (rnn._input_layer.kernel, rnn._input_layer.bias))
     for k in (kernel, rnn._weights[0].numpy()):
         np.testing.assert_allclose(k @ k.T, np.eye(len(k)), atol=1e-5)
     forget = np.repeat([0, 1, 0, 0], U) if cell is LSTM else np.zeros(3 * U)

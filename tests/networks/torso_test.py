@@ -32,6 +32,7 @@ def test_layers_follow_the_encoder():
     calls = []
     torso = make_torso(make_double(calls))
     assert torso.size == 3 and torso.state_spec == ()
+    calls.clear()
     expected = torso._layers(2 * X)
     for training in (True, False):
         features, state = torso.unroll(X, (), None, training)
@@ -46,6 +47,7 @@ def test_a_recurrent_layer_follows_the_layers():
     calls = []
     torso = make_torso(make_double(calls), lambda size, seed: GRU(size, units=5, seed=seed))
     assert torso.size == 5 and torso.state_spec == tf.TensorSpec((5,))
+    calls.clear()
     state = tf.ones((B, 5))
     x = torso._layers(2 * X)
     expected = torso._rnn.unroll(x, state, tf.constant(IS_FIRST))

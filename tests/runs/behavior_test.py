@@ -17,7 +17,7 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.environments import BehaviorEnvironment
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.episodes import evaluate
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
 from alf.runs.saved_run import make_env
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
@@ -54,7 +54,7 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
 
 
 def make_experiment(make_env, algorithm=DqnAlgorithm, **kwargs):
-    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    optimizer = optimizers.Adam(0.01)
     settings = dict(
         env=make_env,
         policy=EpsilonGreedyPolicy,

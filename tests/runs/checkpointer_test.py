@@ -19,7 +19,7 @@ from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import Experience
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, DivergedError, SaveError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
@@ -40,7 +40,7 @@ def make_driver(seed=0, units=8):
     """A driver that collects nothing, and its learner."""
     network = functools.partial(ActorCriticNetwork, fc_layer_params=(units,), seed=seed)
     policy = ActorCriticPolicy(*SPECS, network=network)
-    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    optimizer = optimizers.Adam(0.01)
     driver = OfflineDriver(Learner(ImpalaAlgorithm(policy), optimizer, max_grad_norm=40.0))
     driver.optimizer = optimizer  # for `state`
     return driver

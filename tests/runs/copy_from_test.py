@@ -6,12 +6,11 @@ import glob
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.runs import checkpointer
 from tests.builders import build_driver
 from tests.training.small_runs import add_to_weights, make_idle_learner, make_trainer
@@ -43,7 +42,7 @@ def make_run(
     units=8,
 ):
     """A trainer with an `Act`, Adam and two environments; without `trains` its weights move by themselves."""
-    optimizer = tf.keras.optimizers.legacy.Adam(0.05)
+    optimizer = optimizers.Adam(0.05)
     idle = functools.partial(make_idle_learner, move=add_to_weights)
     learner = functools.partial(Learner if trains else idle, optimizer=optimizer)
     experiment = {"num_groups": 2, "learner": learner, "driver": driver, **dict(parts)}

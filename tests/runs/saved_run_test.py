@@ -19,6 +19,7 @@ import alf
 from alf.callback import Callback
 from alf.config.registry import own_config
 from alf.errors import ConfigError
+from alf.learner import optimizers
 from alf.policies.agent import Agent
 from alf.runs import checkpoint_files as files
 from alf.runs.saved_run import SavedRun, load_agent, make_env, restore_policy
@@ -283,7 +284,7 @@ def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch, packa
 
 def test_own_config_brings_everything_back():
     gin.parse_config("Adam.learning_rate = 0.5\nimport alf.schedules")
-    tf.keras.optimizers.legacy.Adam  # noqa: B018
+    optimizers.Adam  # noqa: B018
     kept, operative = gin.config_str(), gin.operative_config_str()
     with pytest.raises(ZeroDivisionError), own_config():
         assert gin.config_str() == ""

@@ -15,7 +15,7 @@ from alf.bin.command import first_line
 from alf.core.nest_utils import to_tensor_spec
 from alf.drivers import OfflineDriver
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import GRU, ActorCriticNetwork, ObservationEncoder
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import ObservationNormalizer
@@ -49,7 +49,7 @@ def make_trainer(root_dir, iterations=3, rnn=None, units=8, share_layers=None, m
         rnn=rnn,
         share_layers=share_layers,
     )
-    optimizer = tf.keras.optimizers.legacy.Adam(0.01)
+    optimizer = optimizers.Adam(0.01)
     move = small_runs.add_to_weights
     experiment = {
         "env": functools.partial(Environment, made=[] if made is None else made),
@@ -250,7 +250,7 @@ def save(folder, algorithm):
     """Writes a checkpoint of an algorithm, none of whose variables is as it was made; returns its path."""
     for number, variable in enumerate(algorithm.variables):
         variable.assign_add(tf.cast(tf.fill(variable.shape, number + 1), variable.dtype))
-    learner = Learner(algorithm, tf.keras.optimizers.legacy.Adam())
+    learner = Learner(algorithm, optimizers.Adam())
     return Checkpointer(str(folder), OfflineDriver(learner)).save()
 
 

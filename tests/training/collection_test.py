@@ -11,12 +11,11 @@ from fractions import Fraction
 
 import gin
 import pytest
-import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment
@@ -68,7 +67,7 @@ def make_trainer(
     **kwargs,
 ):
     """A trainer of DQN in two environments. `experiment`, `stop`: arguments of their constructors."""
-    optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
+    optimizer = optimizers.Adam(1e-3)
     parts = {
         "env": functools.partial(Environment, [] if made is None else made),
         "policy": EpsilonGreedyPolicy,

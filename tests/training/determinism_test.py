@@ -7,7 +7,6 @@ import os
 import gin
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, PPOAlgorithm
 from alf.callback import Callback
@@ -15,7 +14,7 @@ from alf.core.files import find_path
 from alf.drivers import AsyncOffPolicyDriver, DriverSettings, SyncOffPolicyDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluator
-from alf.learner import Learner, UnrollTraining
+from alf.learner import Learner, UnrollTraining, optimizers
 from alf.networks import LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.runs import experiment as experiment_module
@@ -49,7 +48,7 @@ def ppo(mode, **kwargs):
         "policy": functools.partial(ActorCriticPolicy, network=network),
         "algorithm": PPOAlgorithm,
         "learner": lambda algorithm, training: Learner(
-            algorithm, tf.keras.optimizers.legacy.Adam(1e-2), UnrollTraining(num_epochs=2, num_minibatches=2)
+            algorithm, optimizers.Adam(1e-2), UnrollTraining(num_epochs=2, num_minibatches=2)
         ),
         "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
         **kwargs,
@@ -62,9 +61,7 @@ def dqn(mode, replayer):
         "policy": EpsilonGreedyPolicy,
         "algorithm": DqnAlgorithm,
         "exp_replayer": replayer,
-        "learner": lambda algorithm, training: Learner(
-            algorithm, tf.keras.optimizers.legacy.Adam(1e-2), training
-        ),
+        "learner": lambda algorithm, training: Learner(algorithm, optimizers.Adam(1e-2), training),
         "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
     }
 
@@ -175,7 +172,7 @@ WRONG = {
         parts=ppo(
             "lockstep",
             exp_replayer="mix_in",
-            learner=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.SGD()),
+            learner=functools.partial(Learner, optimizer=optimizers.SGD()),
         ),
         checkpoint_replay_buffer=False,
     ),

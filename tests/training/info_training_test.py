@@ -14,7 +14,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.policies import EpsilonGreedyPolicy
 from alf.replay import HybridReplayer
 from alf.training import Experiment
@@ -58,7 +58,7 @@ def make_trainer(
     **kwargs,
 ):
     """A trainer whose updates are counted alone, but for another `learner`."""
-    optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
+    optimizer = optimizers.Adam(1e-6)
     experiment = Experiment(
         **{
             "env": env,

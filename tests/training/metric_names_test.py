@@ -7,13 +7,12 @@ from pathlib import Path
 
 import gin
 import numpy as np
-import tensorflow as tf
 from tf_agents.metrics import py_metrics
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import ArraySpec
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.studies.policy_population import PolicyPopulation
@@ -39,7 +38,7 @@ WORDS = {
     "PATH": ".+",
     **dict.fromkeys(("KEY", "NAME", "GROUP", "THREADS", "STAGE"), r"\w+"),
 }
-Adam = functools.partial(tf.keras.optimizers.legacy.Adam, 1e-3)
+Adam = functools.partial(optimizers.Adam, 1e-3)
 SMALL = dict(fc_layer_params=(8,))
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from alf.data_structures import FIRST, count_transitions
 from alf.drivers import SyncOffPolicyDriver
-from alf.learner import Learner, UnrollTraining
+from alf.learner import Learner, UnrollTraining, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
@@ -60,7 +60,7 @@ def add_to_weights(update):
 
 def make_idle_learner(algorithm, training, move=None, optimizer=None, **kwargs):
     """An `Experiment.learner` whose learner has an `IdleTraining`."""
-    optimizer = optimizer or tf.keras.optimizers.legacy.SGD()
+    optimizer = optimizer or optimizers.SGD()
     return Learner(algorithm, optimizer, IdleTraining(training.replayer, move), **kwargs)
 
 

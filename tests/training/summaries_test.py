@@ -23,7 +23,7 @@ from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.evaluation.session import Session
 from alf.evaluation.video import GifRecorder
-from alf.learner import Learner, ReplayTraining
+from alf.learner import Learner, ReplayTraining, optimizers
 from alf.runs.progress_file import read_rows
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Evaluator, Experiment, summary_writer
@@ -115,7 +115,7 @@ def test_no_point_is_there_twice_or_missing(tmp_path):
     make_training = functools.partial(ReplayTraining, replay_ratio=1 / 40, mini_batch_size=4)
 
     def make_learner(algorithm, training):
-        optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
+        optimizer = optimizers.Adam(1e-3)
         return make_counting_replay_learner(algorithm, make_training(training.replayer), optimizer)
 
     seen = []
@@ -158,7 +158,7 @@ def test_points_without_collection_have_places_of_their_own(tmp_path):
 def test_histograms_are_written_with_each_point(tmp_path):
     make = functools.partial(
         Learner,
-        optimizer=tf.keras.optimizers.legacy.Adam(1e-3),
+        optimizer=optimizers.Adam(1e-3),
         debug_summaries=True,
         summarize_grads_and_vars=True,
     )

@@ -9,7 +9,7 @@ import tensorflow as tf
 from alf.algorithms import DqnAlgorithm
 from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.policies import EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Experiment
@@ -46,7 +46,7 @@ def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_class
         policy=EpsilonGreedyPolicy,
         algorithm=Summarizing,
         exp_replayer="uniform",
-        learner=functools.partial(Learner, optimizer=tf.keras.optimizers.legacy.Adam(1e-6)),
+        learner=functools.partial(Learner, optimizer=optimizers.Adam(1e-6)),
         driver=driver_class,
         unroll_length=5,
     )

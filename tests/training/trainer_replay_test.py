@@ -18,13 +18,12 @@ from fractions import Fraction
 import gin
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.data_structures import count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError, StallError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
@@ -60,7 +59,7 @@ def make_trainer(
     learner=make_counting_replay_learner,
     **kwargs,
 ):
-    optimizer = tf.keras.optimizers.legacy.Adam(1e-3)
+    optimizer = optimizers.Adam(1e-3)
     experiment = Experiment(
         make_env,
         num_envs,

@@ -28,7 +28,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError, DivergedError, EnvError, SaveError, StallError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.runs.git_state import read_git_state
@@ -75,7 +75,7 @@ def make_trainer(
     root_dir, env=None, stop=None, learning_rate=0.01, experiment=None, learner=Learner, **kwargs
 ):
     """A trainer of a small network. `env`, `stop`, `experiment`: arguments of their constructors."""
-    optimizer = tf.keras.optimizers.legacy.Adam(learning_rate)
+    optimizer = optimizers.Adam(learning_rate)
     network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,))
     parts = {
         "env": functools.partial(Environment, **(env or {})),

@@ -19,7 +19,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
 from alf.evaluation.episodes import evaluate
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.policies.data_transformers import RewardClipping, RewardWeighting
 from alf.runs.saved_run import load_agent
@@ -83,7 +83,7 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
 
 
 def make_experiment(algorithm=CheckingImpala, policy=ActorCriticPolicy, **kwargs):
-    optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
+    optimizer = optimizers.Adam(1e-6)
     settings = {"driver": SyncOffPolicyDriver, "unroll_length": 5, **kwargs}
     return Experiment(
         env=lambda seed: load(TwoRewards, 2, seed, num_workers=0),

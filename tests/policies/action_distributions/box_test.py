@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from alf.learner import optimizers
 from alf.policies.action_distributions import (
     BetaActions,
     GaussianActions,
@@ -84,9 +85,10 @@ def test_std_is_limited(continuous, std_transform, low, high):
     assert gradient[2] > 0.1
     shared = make_action_distribution(box((1,)), continuous, std="shared", **settings)
     (variable,) = shared.trainable_variables
-    optimizer = tf.keras.optimizers.legacy.SGD(1.0)
+    optimizer = optimizers.SGD(1.0)
+    optimizer.build([variable], None)
     for step, limit in ((-1e6, high), (1e6, low)):
-        optimizer.apply_gradients([(tf.constant([step]), variable)])
+        optimizer.apply([tf.constant([step])])
         np.testing.assert_allclose(shared.params(tf.zeros((3, 1)))[1], np.full((3, 1), limit), rtol=1e-5)
 
 
@@ -161,13 +163,14 @@ def test_std_may_be_a_variable_that_all_states_share(continuous):
 def test_a_shared_std_stays_within_the_limits_and_comes_back():
     actions = GaussianActions(box((2,)), std="shared")
     (log_std,) = actions.trainable_variables
-    optimizer = tf.keras.optimizers.legacy.SGD(1.0)
-    optimizer.apply_gradients([(tf.constant([100.0, -100.0]), log_std)])
+    optimizer = optimizers.SGD(1.0)
+    optimizer.build([log_std], None)
+    optimizer.apply([tf.constant([100.0, -100.0])])
     np.testing.assert_array_equal(log_std, [-5.0, 2.0])
     with tf.GradientTape() as tape:
         _, used = actions.params(tf.zeros((1, 2)))
         loss = tf.reduce_sum(used * [[-1.0, 1.0]])
-    optimizer.apply_gradients([(tape.gradient(loss, log_std), log_std)])
+    optimizer.apply([tape.gradient(loss, log_std)])
     np.testing.assert_array_equal(log_std, [-4.0, 1.0])
 
 

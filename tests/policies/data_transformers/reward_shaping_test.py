@@ -12,7 +12,7 @@ from alf.data_structures import FIRST, LAST, MID, Experience
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.learner import Learner
+from alf.learner import Learner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import (
@@ -171,7 +171,7 @@ class Recording(ImpalaAlgorithm):
 
 
 def make_experiment(weights=None, info_keys=("code", "step")):
-    optimizer = tf.keras.optimizers.legacy.Adam(1e-6)
+    optimizer = optimizers.Adam(1e-6)
     return Experiment(
         env=functools.partial(load, functools.partial(InfoEnv, 3), 2, num_workers=0, info_keys=info_keys),
         data_transformers=[

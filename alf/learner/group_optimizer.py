@@ -1,0 +1,102 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""GroupOptimizer: applies optimizers to the groups of an algorithm's variables."""
+
+import functools
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from alf.errors import ConfigError
+from alf.learner.optimizers import KerasOptimizer, Optimizer, is_of_keras
+
+
+class GroupOptimizer(tf.Module):
+    """Applies one optimizer to all groups of variables, or an optimizer to each group.
+
+    Args:
+        optimizer, max_grad_norm: as in `Learner`.
+        groups: dict from name to list of variables, from `Algorithm.parameter_groups`.
+        progress: `Progress`, by which schedules of the learning rate are evaluated.
+    """
+
+    def __init__(self, optimizer, groups, progress, max_grad_norm=None):
+        super().__init__(name="group_optimizer")
+        self._max_grad_norm = max_grad_norm
+        self._groups = groups
+        optimizers = dict(optimizer) if isinstance(optimizer, Mapping) else {"": optimizer}
+        if isinstance(optimizer, Mapping) and optimizer.keys() != groups.keys():
+            raise ConfigError(
+                f"Learner.optimizer has the keys {sorted(optimizer)}: there must be one optimizer for each "
+                f"group of the algorithm's variables, here {sorted(groups)}. (Where policy and value share "
+                "their layers, there is no group 'value'.)"
+            )
+        # One optimizer for two groups would count two steps for each update, by which Adam corrects its
+        # averages. A text makes an optimizer of its own for each group.
+        given = [one for one in optimizers.values() if not isinstance(one, str)]
+        if len({id(one) for one in given}) < len(given):
+            raise ConfigError(
+                "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
+                "each @Adam() makes one"
+            )
+        self._optimizers = {name: _check_optimizer(name, one) for name, one in optimizers.items()}
+        for name, one in self._optimizers.items():
+            # Now, and not at the first update, so that a checkpoint before that has the same variables.
+            one.build(self._select(name, groups), progress)
+
+    def norms(self, gradients):
+        """Computes the global norm of the gradients of each group, a list of float32 scalars.
+
+        `gradients` is a dict from the name of a group to a list with a gradient, or None, for each variable.
+        """
+        gradients = [[x for x in gradients[name] if x is not None] for name in self._groups]
+        return [tf.linalg.global_norm(group) if group else tf.constant(0.0) for group in gradients]
+
+    def limit(self, gradients, norms):
+        """Scales the gradients of each group down to `max_grad_norm`; `norms` are their global norms.
+
+        It returns new tensors, so control dependencies around this call hold for all that uses the tensors.
+        """
+        limited = {}
+        for name, norm in zip(self._groups, norms, strict=True):
+            change = tf.identity  # a new tensor also without a limit
+            if self._max_grad_norm is not None:
+                # Divided by the greater of the two, so that a norm of 0 divides nothing by zero and scales by
+                # 1.
+                scale = self._max_grad_norm / tf.maximum(norm, self._max_grad_norm)
+                change = functools.partial(tf.multiply, scale)
+            limited[name] = [None if x is None else change(x) for x in gradients[name]]
+        return limited
+
+    def apply(self, gradients):
+        """Makes one step of each optimizer; `gradients` is a dict as in `norms`."""
+        for name, optimizer in self._optimizers.items():
+            optimizer.apply(self._select(name, gradients))
+
+    def learning_rates(self):
+        """Returns a dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""
+        return {
+            "_".join(filter(None, ("learning_rate", name))): one.learning_rate()
+            for name, one in self._optimizers.items()
+        }
+
+    def _select(self, name, values):
+        """Joins the lists of all groups to which the optimizer called `name` applies; "" is the only one."""
+        return [x for group in ([name] if name else self._groups) for x in values[group]]
+
+
+def _check_optimizer(name, optimizer):
+    """Returns an `Optimizer`, for one of Keras, too. Raises ConfigError for anything else."""
+    setting = f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
+    if isinstance(optimizer, str) or is_of_keras(optimizer):
+        try:
+            optimizer = KerasOptimizer(optimizer)
+        except ConfigError as error:
+            raise ConfigError(f"{setting}: {error}") from None
+    if not isinstance(optimizer, Optimizer):
+        raise ConfigError(
+            f"{setting} is {optimizer!r}: it must be an optimizer of ALF or Keras, such as Adam(1e-3), or "
+            "the name of one of Keras; in gin, @Adam() with parentheses"
+        )
+    if optimizer.is_built:
+        raise ConfigError(f"{setting} is the optimizer of another learner: each needs an instance of its own")
+    return optimizer
