@@ -22,8 +22,7 @@ ARG EXTRAS=""
 # What NVIDIA's container toolkit shows to the container; without effect on a host without it.
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
-    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \
-    && pip install --no-cache-dir --no-deps tf-agents==0.19.0
+    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"
 RUN useradd --create-home alf && mkdir /runs && chown alf /runs
 USER alf
 WORKDIR /runs

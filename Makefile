@@ -12,8 +12,6 @@ WORKERS ?= 2
 PACKAGES ?=
 PEER_PYTHON ?= $(RUN)
 ARGS ?=
-# Without its dependencies: setup.py says why.
-TF_AGENTS := tf-agents==0.19.0
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-all train test test-all test-slow lint format benchmark peers agents docs docs-settings clean
@@ -56,12 +54,12 @@ endif
 endif
 
 # The stamp comes last, so that an interrupted install is started anew.
-$(STAMP): setup.py pyproject.toml
+$(STAMP): setup.py pyproject.toml alf/tf_agents.txt
 	$(eval FOUND := $(shell $(FIND_PYTHON)))$(if $(filter ok,$(firstword $(FOUND))),,$(error $(NO_PYTHON)))
 	"$(wordlist 2,99,$(FOUND))" -m venv --clear $(VENV)
 	$(RUN) -m pip install --quiet --upgrade pip
 	$(RUN) -m pip install -e ".[dev]" $(foreach package,$(PACKAGES),"$(package)")
-	$(RUN) -m pip install --no-deps $(TF_AGENTS)
+	$(RUN) -m pip install --no-deps -r alf/tf_agents.txt
 	@echo "$(wordlist 2,99,$(FOUND))" > $@
 
 install-all: $(ALL_STAMP)  ## add all extras, which test-all and docs need

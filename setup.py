@@ -1,8 +1,6 @@
-"""Packaging of ALF: `pip install -e ".[dev]"`, then `pip install --no-deps tf-agents==0.19.0`.
+"""Packaging of ALF: `pip install .` brings all that training, acting and exporting need.
 
-TF-Agents works without the versions that its metadata pins (pygame 2.1.3, typing-extensions 4.5.0,
-tensorflow-probability 0.23), and these exclude Python 3.12 and newer packages. So ALF requires what TF-Agents
-needs, and TF-Agents itself is installed without its dependencies. For uv, pyproject.toml overrides them.
+TF-Agents is not among it, and no extra can bring it: see alf/tf_agents.txt.
 """
 
 import re
@@ -61,18 +59,8 @@ INSTALL_REQUIRES = [
     "tqdm",
     # Memory and CPU time of a run and of its worker processes.
     "psutil",
-    # Scales images, also for TF-Agents.
+    # Scales images.
     "pillow",
-    # From here on what else TF-Agents 0.19 needs. 0.25 is for TensorFlow 2.18 and later.
-    "tensorflow-probability==0.25.*",
-    # TF-Agents imports it, and demands 0.23.0 at most.
-    "gym==0.23.0",
-    "protobuf",
-    # Brings distutils, which TF-Agents and TensorFlow Probability import, to Python 3.12 and later.
-    "setuptools",
-    "six",
-    "typing-extensions",
-    "wrapt",
 ]
 
 EXTRAS = {
@@ -176,6 +164,7 @@ setup(
     package_data={
         "alf": [
             "py.typed",
+            "tf_agents.txt",
             "config/translations.json",
             "presets/*.gin",
             "agents/*/*",

@@ -1,17 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """ALF, the Agent Learning Framework: asynchronous off-policy reinforcement learning on TensorFlow."""
 
-import contextlib
 import importlib
 import os
 
 # Hides TensorFlow's information and warnings; errors still show.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# Empties the notice that Gym prints when TF-Agents imports it. ALF uses Gymnasium.
-with contextlib.suppress(ImportError):
-    import gym_notices.notices
-
-    gym_notices.notices.notices.clear()
 
 from typing import TYPE_CHECKING  # noqa: E402
 

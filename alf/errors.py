@@ -2,8 +2,14 @@
 """Errors that users can mend. Commands print their message without a traceback."""
 
 import importlib
+import os
+import shlex
 from types import ModuleType
 from typing import Any
+
+# TF-Agents has no extra: pip cannot install it together with what it requires. The file says why.
+_TF_AGENTS_LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tf_agents.txt")
+TF_AGENTS_COMMAND = f"pip install --no-deps -r {shlex.quote(_TF_AGENTS_LIST)}"
 
 
 class ConfigError(ValueError):

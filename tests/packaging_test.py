@@ -1,6 +1,7 @@
 """The Makefile and setup.py, without installing anything: fake interpreters stand in for Python."""
 
 import ast
+import contextlib
 import importlib.metadata
 import importlib.util
 import os
@@ -31,7 +32,7 @@ esac
 BROKEN_SHIM = "#!/bin/sh\necho 'command not found' >&2\nexit 127\n"
 # Where `make install` looks for Python, in this order.
 NAMES = ("python3.13", "python3.12", "python3.11", "python3.10", "python3", "python")
-TF_AGENTS = "tf-agents==0.19.0"
+TF_AGENTS = "-m pip install --no-deps -r alf/tf_agents.txt"
 
 
 def write_script(path, text):
@@ -47,7 +48,8 @@ def fake_python(path, version, pip_status=0):
 
 @pytest.fixture
 def tree(tmp_path):
-    for name in ("Makefile", "setup.py", "pyproject.toml"):
+    for name in ("Makefile", "setup.py", "pyproject.toml", "alf/tf_agents.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     for name in NAMES:
         write_script(tmp_path / "bin" / name, BROKEN_SHIM)
@@ -189,10 +191,10 @@ def test_an_activated_venv_is_not_made_from_itself(tree):
 
 
 @NEEDS_MAKE
-def test_install_is_done_once_and_again_when_setup_py_changes(tree):
+def test_install_is_done_once_and_again_when_a_list_of_packages_changes(tree):
     fake_python(tree / "bin" / "python3.11", "3.11.7")
     assert make(tree, "install").returncode == 0
-    once = ["-m pip install -e .[dev]", f"-m pip install --no-deps {TF_AGENTS}"]
+    once = ["-m pip install -e .[dev]", TF_AGENTS]
     assert installs(tree) == once
 
     again = make(tree, "install")
@@ -200,10 +202,12 @@ def test_install_is_done_once_and_again_when_setup_py_changes(tree):
     assert "Nothing to be done" in again.stdout
     assert installs(tree) == once
 
-    stamp = (tree / ".venv" / ".installed").stat().st_mtime
-    os.utime(tree / "setup.py", (stamp + 5, stamp + 5))
-    assert make(tree, "install").returncode == 0
-    assert installs(tree) == once * 2
+    for times, name in enumerate(("setup.py", "alf/tf_agents.txt"), 2):
+        stamp = (tree / ".venv" / ".installed").stat().st_mtime
+        os.utime(tree / name, (stamp + 5, stamp + 5))
+        assert make(tree, "install").returncode == 0
+        assert installs(tree) == once * times
+        os.utime(tree / name, (stamp, stamp))
 
 
 @NEEDS_MAKE
@@ -279,43 +283,62 @@ def test_all_files_name_the_same_versions_of_python(setup_kwargs):
         assert "Python 3.10 to 3.13" in (ROOT / name).read_text(), name
 
 
-def test_all_files_install_the_same_tf_agents():
-    """By name and without its dependencies, in each file that installs ALF."""
-    for name in (
-        "Makefile",
-        "Dockerfile",
-        "examples/cluster/Dockerfile",
-        "examples/cluster/ray_cluster.yaml",
-        "docs/install.md",
-        "README.md",
-        "setup.py",
-        "alf/adapters/__init__.py",
-    ):
-        text = (ROOT / name).read_text().replace("$(TF_AGENTS)", TF_AGENTS)
-        assert f"--no-deps {TF_AGENTS}" in text, name
-        assert set(re.findall(r"tf-agents==[\d.]+", text)) == {TF_AGENTS}, name
-    assert f'tf-agents = ["{TF_AGENTS}"]' in (ROOT / "pyproject.toml").read_text()
+def read_tf_agents():
+    """The requirements in alf/tf_agents.txt."""
+    lines = (ROOT / "alf" / "tf_agents.txt").read_text(encoding="utf-8").splitlines()
+    return [Requirement(line) for line in lines if not line.startswith("#")]
 
 
-def test_alf_brings_what_tf_agents_needs(setup_kwargs):
-    """All that TF-Agents requires but for pygame, of which ALF uses nothing."""
-    needed = {name_of(x).lower() for x in importlib.metadata.requires("tf-agents") if "extra" not in x}
-    brought = {name_of(x) for x in setup_kwargs["install_requires"]}
-    assert len(needed) > 10 and needed - brought == {"pygame"}
+def test_tf_agents_is_installed_from_one_list(setup_kwargs):
+    """Whoever installs TF-Agents names the list; no other file says what is in it, and no extra brings it."""
+    known = {canonical(requirement.name) for requirement in read_tf_agents()} - {"tf-keras"}
+    extras = setup_kwargs["extras_require"].values()
+    own = [*setup_kwargs["install_requires"], *(x for packages in extras for x in packages)]
+    assert not known & {canonical(Requirement(x).name) for x in own}
+    for name in ("Makefile", "docs/install.md", "alf/tf_agents.txt"):
+        assert "pip install --no-deps -r alf/tf_agents.txt\n" in (ROOT / name).read_text(), name
+    suffixes = (".md", ".py", ".toml", ".yaml", ".txt", "Makefile", "Dockerfile", "run")
+    for path in [ROOT / "README.md", *ROOT.glob("*file"), *ROOT.glob("*.toml"), *ROOT.glob("setup.py")] + [
+        path for folder in ("alf", "docs", "examples", ".ci") for path in (ROOT / folder).rglob("*")
+    ]:
+        if path.name.endswith(suffixes) and path.name != "tf_agents.txt":
+            assert "tf-agents==" not in path.read_text(encoding="utf-8"), path
 
 
-def test_uv_overrides_each_pin_of_tf_agents(setup_kwargs):
-    """Each requirement of TF-Agents that the installed versions do not meet has its own in [tool.uv]."""
-    requirements = [Requirement(x) for x in importlib.metadata.requires("tf-agents") if "extra" not in x]
-    unmet = {r.name for r in requirements if r.name == "pygame" or not is_met(r)}
-    text = (ROOT / "pyproject.toml").read_text().partition("override-dependencies = [")[2].partition("]")[0]
-    overrides = [Requirement(x) for x in re.findall(r'"(.*)"', text)]
-    assert {r.name for r in overrides} == unmet == {"pygame", "tensorflow-probability", "typing-extensions"}
-    assert all(is_met(r) for r in overrides if r.name != "pygame")
+def test_the_list_of_tf_agents_and_alf_bring_what_it_needs(setup_kwargs):
+    """All that the packages of the list require, but for what they import only for some, or not at all."""
+    listed = {canonical(requirement.name) for requirement in read_tf_agents()}
+    assert all(requirement.specifier.contains(version_of(requirement)) for requirement in read_tf_agents())
+    needed = close({"tf-agents"})
+    brought = close({canonical(Requirement(x).name) for x in setup_kwargs["install_requires"]})
+    # pygame draws, gym-notices prints, attrs is for nests of its objects. TensorFlow Probability has tf-keras
+    # in an extra.
+    assert needed - brought - listed == {"pygame", "gym-notices", "attrs"}
+    assert listed - {"tf-keras"} <= needed - brought
 
 
-def is_met(requirement):
-    return requirement.specifier.contains(importlib.metadata.version(requirement.name))
+def canonical(name):
+    return name.lower().replace("_", "-")
+
+
+def version_of(requirement):
+    return importlib.metadata.version(requirement.name)
+
+
+def close(names):
+    """The names of packages and of all that they require, as far as these are installed."""
+    found, waiting = set(), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            requirements = map(Requirement, importlib.metadata.requires(name) or ())
+            waiting += [
+                canonical(x.name) for x in requirements if not x.marker or x.marker.evaluate({"extra": ""})
+            ]
+    return found
 
 
 def test_entry_points_exist(setup_kwargs):
@@ -331,14 +354,13 @@ REQUIREMENT_OF = {
     "absl": "absl-py",
     "ale_py": "ale-py",
     "gin": "gin-config",
-    "gym_notices": "gym",
     "imageio_ffmpeg": "imageio-ffmpeg",
     "minari": "minari[hdf5]",
     "mlflow": "mlflow-skinny",
     "mujoco": "gymnasium[mujoco]",
     "PIL": "pillow",
     "pygame": "gymnasium[classic-control]",
-    "typing_extensions": "typing-extensions",
+    "tf_agents": "tf-agents",
 }
 
 
@@ -350,23 +372,37 @@ def read_imports():
     """Pairs of a third-party module that a file of ALF imports, and whether it does so on import."""
     for path in (ROOT / "alf").rglob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
+        for node in walk_run(tree):
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
             else:
                 names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in {name.partition(".")[0] for name in names} - {"alf", *sys.stdlib_module_names}:
-                yield name, node in tree.body
+                yield name, node in tree.body and room_of(path) != "adapters"
+
+
+def walk_run(node):
+    """The nodes of a tree, but for what only type checkers read."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and getattr(child.test, "id", None) == "TYPE_CHECKING"):
+            yield from walk_run(child)
+
+
+def room_of(path):
+    return path.relative_to(ROOT / "alf").parts[0]
 
 
 def test_what_alf_imports_is_installed_with_it(setup_kwargs):
-    required = {name_of(x) for x in setup_kwargs["install_requires"]} | {"tf_agents"}
+    """And nothing else is. An extra, or the list of TF-Agents, brings what is imported when it is used."""
+    required = {name_of(x) for x in setup_kwargs["install_requires"]}
     extras = {name_of(x) for packages in setup_kwargs["extras_require"].values() for x in packages}
-    imported = set(read_imports())
-    assert ("psutil", True) in imported and len(imported) > 15
-    for module, is_always in imported:
-        package = REQUIREMENT_OF.get(module, module)
-        assert package in required or (not is_always and package in extras), (module, is_always)
+    extras.add("tf-agents")
+    imported = {(REQUIREMENT_OF.get(name, name), is_always) for name, is_always in read_imports()}
+    assert ("psutil", True) in imported and ("tf-agents", False) in imported and len(imported) > 15
+    for package, is_always in imported:
+        assert package in required or (not is_always and package in extras), (package, is_always)
+    assert required == {package for package, is_always in imported if is_always}
 
 
 def test_an_extra_has_the_package_for_whose_sake_it_is_named(setup_kwargs):
@@ -405,7 +441,7 @@ def test_all_extras_come_on_top_and_leave_with_the_rest(tree):
         assert make(tree, "install-all").returncode == 0
     once = [
         "-m pip install -e .[dev]",
-        f"-m pip install --no-deps {TF_AGENTS}",
+        TF_AGENTS,
         "-m pip install -e .[dev,all]",
     ]
     assert installs(tree) == once
@@ -463,7 +499,7 @@ def test_what_the_dockerfile_says(setup_kwargs):
     assert named and named | {"cuda"} <= set(extras)
     commands = {x.split(" = ")[0] for x in setup_kwargs["entry_points"]["console_scripts"]}
     assert {*re.findall(r"--entrypoint=(\S+)", text)} == {"alf-evaluate"} <= commands
-    assert '    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}" \\\n' in text
+    assert '    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"\n' in text
     assert "RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .\n" in text
     assert re.search(r'^ENTRYPOINT \["alf-train"\]$', text, re.MULTILINE)
     for example in re.findall(r"alf:([\w.]+)", text):

@@ -132,6 +132,7 @@ def expected_files():
     """What is part of ALF: its modules, and the examples without the templates for clusters."""
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "alf").rglob("*.py")} | {
         "alf/py.typed",
+        "alf/tf_agents.txt",
         "alf/config/translations.json",
     }
     data = [*(ROOT / "alf" / "presets").glob("*.gin"), *(ROOT / "alf" / "agents").rglob("*")]

@@ -5,13 +5,12 @@ ALF's drivers take environments, metrics and observers of TF-Agents as they are.
 """
 
 import importlib
-import importlib.util
 import sys
 from typing import TYPE_CHECKING, Any
 
 import gin
 
-from alf.errors import ConfigError
+from alf.errors import TF_AGENTS_COMMAND, ConfigError
 
 if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf.adapters.tf_agents_environment import TFAgentsEnvironment
@@ -81,6 +80,25 @@ def as_observer(observer: Any, num_rows: int) -> Any:
     return TrajectoryObserver(observer, num_rows)
 
 
+def import_adapter(name: str, user: str) -> Any:
+    """Imports and returns an object of this package, and with it TF-Agents.
+
+    Args:
+        name: text, such as "TFAgentsPolicy".
+        user: text, what needs it.
+
+    Raises:
+        ConfigError: if TF-Agents, or a package that it needs, is not installed.
+    """
+    try:
+        # TF-Agents registers its classes with gin, which is locked once a configuration is read.
+        with gin.unlock_config():
+            module = importlib.import_module(f"alf.adapters.{_MODULES[name]}")
+    except ImportError as error:
+        raise ConfigError(f"{user} needs TF-Agents ({error}): {TF_AGENTS_COMMAND}") from error
+    return getattr(module, name)
+
+
 def _is_of(value, module, name):
     """Returns whether a value has a class of TF-Agents, without an import of TF-Agents."""
     module = sys.modules.get(f"tf_agents.{module}")
@@ -92,12 +110,4 @@ if not TYPE_CHECKING:  # With `__getattr__` a type checker would accept every na
     def __getattr__(name):
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if importlib.util.find_spec("tf_agents") is None:
-            raise ImportError(
-                f"{name} needs TF-Agents, which is installed without its dependencies: "
-                "pip install --no-deps tf-agents==0.19.0"
-            )
-        # TF-Agents registers its classes with gin, which is locked once a configuration is read.
-        with gin.unlock_config():
-            module = importlib.import_module(f"alf.adapters.{_MODULES[name]}")
-        return getattr(module, name)
+        return import_adapter(name, name)

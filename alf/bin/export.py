@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Exports a trained policy: `alf-export --root_dir=DIR --output=DIR [--tflite] [--onnx]`.
+"""Exports a trained policy: `alf-export --root_dir=DIR --output=DIR [--tflite] [--onnx] [--tf_agents]`.
 
 Writes a SavedModel that runs without ALF (`alf.evaluation.exporter`). No environment is made. The exit
 status is 0, 1 after an error, 2 if a setting is wrong.
@@ -21,6 +21,9 @@ share("root_dir", "checkpoint")  # for `load_run`
 _OUTPUT = flags.DEFINE_string("output", None, "Folder to write, a new one.")
 _TFLITE = flags.DEFINE_bool("tflite", False, "Writes policy.tflite, too, for TensorFlow Lite.")
 _ONNX = flags.DEFINE_bool("onnx", False, "Writes policy.onnx, too; needs tf2onnx.")
+_TF_AGENTS = flags.DEFINE_bool(
+    "tf_agents", False, "Lets TF-Agents' PolicySaver write the SavedModel; needs TF-Agents."
+)
 
 
 def run(arguments=()):
@@ -44,7 +47,9 @@ def run(arguments=()):
         check_dead_bindings(GIN_PARAM.value)
     except ConfigError as error:
         raise ConfigError(f"{error}; alf-export makes only a policy, no environment or learner") from None
-    options = dict(tflite=_TFLITE.value, onnx=_ONNX.value, overwrite=OVERWRITE.value)
+    options = dict(
+        tflite=_TFLITE.value, onnx=_ONNX.value, tf_agents=_TF_AGENTS.value, overwrite=OVERWRITE.value
+    )
     with arguments_are_flags("output", *options):
         select_ops = export(policy, _OUTPUT.value, not SAMPLE.value, **options)
     print(f"{path} is exported to {_OUTPUT.value}")

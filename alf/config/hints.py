@@ -12,11 +12,13 @@ from alf.config import registry
 from alf.config.registry import name_binding, shorten
 from alf.config.settings import check_kind, find_setting, settings_of
 from alf.config.translations import find_translations
-from alf.errors import ConfigError
+from alf.errors import TF_AGENTS_COMMAND, ConfigError
 
 _MAX_HINTS = 3
 # The words of JSON, YAML and shells for what gin writes as Python does.
 _LITERALS = {"true": "True", "false": "False", "none": "None", "null": "None"}
+
+_TF_AGENTS = {"tf_agents", "py_metrics", "tf_metrics"}  # parts of the names of what TF-Agents registers
 
 _EXAMPLES = {"name": '"CartPole-v1"'}  # for settings without a default
 
@@ -33,6 +35,8 @@ def explain(error, as_param=""):
         return "a bracket or a quotation mark is not closed"
     text = " ".join(str(error).split()).rstrip(" .^")
     statement = find_statement(error)
+    if re.match(r"No module named 'tf_agents\b", text):
+        return f"{text}: {TF_AGENTS_COMMAND}"
     unquoted = re.search(r"malformed node or string.*(Failed to parse token '-?(\w+)'.*)", text)
     if unquoted:
         return f"{unquoted[1]}: {_quote(statement, unquoted[2], as_param)}"
@@ -130,6 +134,8 @@ def _find_own(name):
 
 def _explain_configurable(statement, name):
     """Returns what an unknown configurable may mean: one of another library, or similar names."""
+    if _TF_AGENTS & {*name.split(".")} and not registry.has_tf_agents():
+        return f"; TF-Agents is missing: {TF_AGENTS_COMMAND}"
     bound = re.match(rf"(?:[\w./]*/)?{re.escape(name)}\.(\w+)\s*=", statement)
     parameter = bound[1] if bound else ""
     near = " ".join(x.text for x in find_translations(name))

@@ -11,11 +11,14 @@ import copy
 import functools
 import importlib
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import gin
+
+from alf.errors import ConfigError
 
 # From (scope, selector) to a dict from parameter to value.
 Bindings = dict[tuple[str, str], dict[str, Any]]
@@ -36,9 +39,14 @@ def import_settings() -> None:
 def import_tf_agents() -> bool:
     """Imports TF-Agents, whose names gin files may use, too; returns whether gin has new names after it."""
     count = len(gin.config._REGISTRY)
-    with contextlib.suppress(ImportError):  # it is not installed
-        importlib.import_module("alf.adapters.tf_agents_metric")
+    with contextlib.suppress(ConfigError):  # it is not installed
+        importlib.import_module("alf.adapters").import_adapter("TFAgentsMetric", "gin")
     return len(gin.config._REGISTRY) > count
+
+
+def has_tf_agents() -> bool:
+    """Returns whether `import_tf_agents` has imported TF-Agents."""
+    return "alf.adapters.tf_agents_metric" in sys.modules
 
 
 def find_all() -> dict[str, Callable[..., Any]]:

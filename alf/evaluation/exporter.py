@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """export: writes a policy as a SavedModel and for TensorFlow Lite and ONNX. None of the files needs ALF.
 
-The folder is a SavedModel of TF-Agents' `PolicySaver`, with its `action` and `get_initial_state`, and has
-also
+The folder is a SavedModel with the functions of `make_saved_policy`, or one of TF-Agents' `PolicySaver`, with
+its file policy_specs.pbtxt. There are also
 
     the signature "serving_default" of the SavedModel: a `FlatPolicy` for any batch size,
     policy.tflite: the same for TensorFlow Lite, for batch size 1,
@@ -11,6 +11,7 @@ also
 """
 
 import contextlib
+import functools
 import importlib.util
 import json
 import os
@@ -28,6 +29,7 @@ from alf.core.files import find_path
 from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.policies.flat_policy import FlatPolicy
+from alf.policies.saved_policy import make_saved_policy
 from alf.runs.checkpoint_files import tell
 from alf.version import __version__
 
@@ -37,7 +39,7 @@ _OPSET = 17
 _ONNX_SECONDS = 600.0
 
 
-def export(policy, output, deterministic=True, tflite=False, onnx=False, overwrite=False):
+def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agents=False, overwrite=False):
     """Writes a policy into a new folder, completely or not at all.
 
     Args:
@@ -45,24 +47,28 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
         output: path of the folder.
         deterministic: bool, whether the exported policy acts as well as it can, or explores like in training.
         tflite, onnx: bools, whether to write these files, too.
+        tf_agents: bool, whether TF-Agents' `PolicySaver` writes the SavedModel: with policy_specs.pbtxt, of
+            which `SavedModelPyTFEagerPolicy` reads the specs.
         overwrite: bool, whether to replace an earlier export. Other files are never replaced.
 
     Returns:
         list of the TensorFlow operations that policy.tflite needs in addition to TensorFlow Lite's.
 
     Raises:
-        ConfigError: if the policy cannot be converted, or the folder cannot be written.
+        ConfigError: if the policy cannot be converted, the folder cannot be written, or a package is missing.
     """
     if onnx and importlib.util.find_spec("tf2onnx") is None:
         command = shlex.join(onnx_command("DIR"))
         raise ConfigError(
             f"onnx needs tf2onnx: pip install 'alf-tf[onnx]', or convert an export, DIR, elsewhere: {command}"
         )
+    if tf_agents:
+        adapters.import_adapter("make_saver", "tf_agents")
     with _new_folder(output, overwrite) as folder, _quiet(), without_xla():
         flat, select_ops = FlatPolicy(policy, deterministic), []
         if onnx:
             _check_no_bfloat16(flat)
-        _save_model(policy, flat, deterministic, folder)
+        _save_model(policy, flat, deterministic, tf_agents, folder)
         if tflite:
             select_ops = _write_tflite(policy, flat, os.path.join(folder, TFLITE_FILE))
         if onnx:
@@ -81,12 +87,17 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, overwri
     return select_ops
 
 
-def _save_model(policy, flat, deterministic, folder):
-    saver = adapters.make_saver(policy, deterministic)
-    # Beside TF-Agents' own `action`, whose arguments are nests: other formats take only named tensors.
-    saver.signatures[_FUNCTION] = flat.trace()
+def _save_model(policy, flat, deterministic, tf_agents, folder):
+    if tf_agents:
+        saver = adapters.make_saver(policy, deterministic)
+        save, signatures = saver.save, saver.signatures
+    else:
+        module, signatures = make_saved_policy(policy, deterministic)
+        save = functools.partial(tf.saved_model.save, module, signatures=signatures)
+    # Beside "action", which takes also what no action depends on.
+    signatures[_FUNCTION] = flat.trace()
     try:
-        saver.save(folder)
+        save(folder)
     except tf.errors.OpError as error:  # TensorFlow's errors are not OSErrors; the text begins with the file
         raise OSError(tell(error).partition("\n")[0].rpartition("; ")[2]) from error
 

@@ -53,14 +53,22 @@ def test_flags_choose_what_is_exported_and_how(command, root_dir, tmp_path):
     assert tf.saved_model.load(flags["output"]).get_train_step() == 1
     assert set(act(flags["output"], np.zeros([300, 4], np.float32))) == {0, 1}  # it samples
     assert (tmp_path / "first" / "policy.tflite").exists()
+    assert not (tmp_path / "first" / "policy_specs.pbtxt").exists()
+    assert command(export, **flags, overwrite=True, tf_agents=True)[0] == 0
+    assert (tmp_path / "first" / "policy_specs.pbtxt").exists()
 
 
 def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, subtests):
-    monkeypatch.setitem(sys.modules, "tf2onnx", None)  # as if it were not installed
+    for name in (
+        "tf2onnx",
+        "alf.adapters.tf_agents_policy",
+    ):  # as if tf2onnx and TF-Agents were not installed
+        monkeypatch.setitem(sys.modules, name, None)
     none, other = str(tmp_path / "none"), str(tmp_path / "other")
     (tmp_path / "other").mkdir()
     for flags, message in [
         (dict(onnx=True), "error: --onnx needs tf2onnx: pip install 'alf-tf[onnx]'"),
+        (dict(tf_agents=True), "error: --tf_agents needs TF-Agents ("),
         (dict(gin_param=["GRU.units=9"]), "error: nothing reads the gin binding GRU.units"),
         (dict(gin_param=["ActorCriticNetwork.fc_layer_params=(9,)"]), "does not fit this policy"),
         (dict(checkpoint="best"), "there is no best checkpoint in "),

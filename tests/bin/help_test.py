@@ -19,7 +19,7 @@ OWN_FLAGS = {
     "pbt": "algorithm env gin_file gin_param population ray_address root_dir steps",
     "play": "checkpoint gin_param num_episodes overwrite policy root_dir sample seed video",
     "evaluate": "checkpoint gin_param json num_episodes parallel_envs policy root_dir sample seed",
-    "export": "checkpoint gin_param onnx output overwrite policy root_dir sample tflite",
+    "export": "checkpoint gin_param onnx output overwrite policy root_dir sample tf_agents tflite",
     "benchmark": "algorithm checkpoint env gin_file gin_param measure_seconds root_dir sample_only steps",
     "plot": "metric output score_range scores smoothing target title",
     "replicate": "root_dir",
@@ -185,7 +185,7 @@ def test_a_wrong_file_does_not_hide_the_settings(run, own_file):
     assert done.status == 2 and done.out.startswith("StopCriteria\n") and "no_such_module" in done.err
 
 
-HEAVY = ("tensorflow", "tf_agents", "tensorflow_probability", "tf_keras", "ray", "matplotlib")
+HEAVY = ("tensorflow", "tf_agents", "tensorflow_probability", "gym", "tf_keras", "ray", "matplotlib")
 
 
 @pytest.mark.parametrize("name", OWN_FLAGS)

@@ -152,7 +152,7 @@ assert training_arrays_v1.issparse(scipy.sparse.eye(3)) and not training_arrays_
 
 
 def test_a_run_imports_nothing_that_it_does_not_use(tmp_path):
-    unused = (*UNUSED, "matplotlib", "optuna", "ray", "tensorflow_probability", "tf_agents")
+    unused = (*UNUSED, "gym", "matplotlib", "optuna", "ray", "tensorflow_probability", "tf_agents")
     code = f"""
 import sys, alf
 alf.train("CartPole-v1", steps=2000, root_dir="run")

@@ -198,12 +198,12 @@ def check_benchmark(arguments):
 
 
 def check_pip(arguments):
-    """Asserts that the extras exist, and that the versions are those of setup.py and Makefile."""
+    """Asserts that the extras and files exist, and that the versions are those of setup.py."""
     setup = (ROOT / "setup.py").read_text()
     assert arguments[0] == "install"
     if arguments[1] == "--no-deps":
-        (requirement,) = arguments[2:]
-        assert f"TF_AGENTS := {requirement}\n" in (ROOT / "Makefile").read_text()
+        option, path = arguments[2:]
+        assert option == "-r" and (ROOT / path).is_file()
         return
     for requirement in arguments[1:]:
         package, extras, version = re.fullmatch(r"([\w.-]+)(?:\[([\w,-]+)\])?(.*)", requirement).groups()

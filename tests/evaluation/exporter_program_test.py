@@ -66,7 +66,7 @@ def assert_same_actions(folder, kinds, expected):
 
 def test_an_interpreter_without_alf_acts_as_the_agent(cases):
     """Over whole episodes: recurrent states, transformers, parts of observations and actions."""
-    kinds = ("saved_model", "serving_default", "tflite")
+    kinds = ("saved_model", "signatures", "serving_default", "tflite")
     folder, expected = cases
     run_without_alf(sys.executable, PROGRAM, folder, *kinds)
     assert_same_actions(folder, kinds, expected)

@@ -4,6 +4,7 @@
 That they act as the agent does is in export_program_test.py.
 """
 
+import collections
 import importlib.util
 import json
 from pathlib import Path
@@ -12,8 +13,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
-from tf_agents.policies.policy_saver import PolicySaver
-from tf_agents.trajectories import time_step as ts
 
 from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import PolicyStep
@@ -24,7 +23,7 @@ from alf.policies import ActorCriticPolicy, Agent, Policy
 from tests.evaluation.export_cases import CASES, actor_critic, make_case
 
 VECTOR = tf.TensorSpec((2,), tf.float32)
-FILES = {"fingerprint.pb", "policy_specs.pbtxt", "saved_model.pb", "signature.json", "variables"}
+FILES = {"fingerprint.pb", "saved_model.pb", "signature.json", "variables"}
 
 
 class EchoPolicy(Policy):
@@ -57,7 +56,8 @@ def test_files_and_signature(tmp_path):
     assert inputs["observation"] == {"name": "observation", "dtype": "float32", "shape": [None, 4]}
     assert outputs["action"] == {"name": "action", "dtype": "int64", "shape": [None]}
     assert signature["updates"] == 17 and signature["deterministic"] is True
-    assert tf.saved_model.load(str(folder)).get_train_step() == 17
+    model = tf.saved_model.load(str(folder))
+    assert model.get_train_step() == 17 and model.train_step.numpy() == 17 and model.get_metadata() == {}
     env.close()
 
 
@@ -101,14 +101,41 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_a_full_disk(tmp_path, monkeypatch, file):
     full = tf.errors.ResourceExhaustedError(None, None, f"/path/{file}; No space left on device [Op:Save]\nx")
 
-    def save(self, path):
+    def save(module, path, signatures):
         (Path(path) / file).write_text("half")
         raise full
 
-    monkeypatch.setattr(PolicySaver, "save", save)
+    monkeypatch.setattr(tf.saved_model, "save", save)
     with pytest.raises(ConfigError, match=r"output '.*/policy' cannot be written: No space left on device$"):
         export(EchoPolicy(), str(tmp_path / "policy"))
     assert list(tmp_path.iterdir()) == []
+
+
+def restart(observation, batch_size):
+    """The first step of episodes, in a named tuple that a reader of the model may write."""
+    time_step = collections.namedtuple("TimeStep", "step_type reward discount observation")
+    return time_step(
+        tf.zeros([batch_size], tf.int32), tf.zeros([batch_size]), tf.ones([batch_size]), observation
+    )
+
+
+def test_the_variables_of_a_loaded_policy_can_be_changed(tmp_path):
+    """It acts by `model_variables`, which are those of the policy; the exported policy stays as it is."""
+    env, policy = make_case(*CASES["sac_normalized"])
+    env.close()
+    export(policy, str(tmp_path / "policy"))
+    model = tf.saved_model.load(str(tmp_path / "policy"))
+    assert len(policy.variables) > 5
+    for found, variable in zip(model.model_variables, policy.variables, strict=True):
+        np.testing.assert_array_equal(found, variable)
+    step, state = restart(tf.ones([1, 3]), 1), model.get_initial_state(1)
+    before = model.action(step, state).action.numpy()
+    assert before == Agent(policy).predict(np.ones([1, 3], np.float32))[0] != 0
+    for variable in model.model_variables:
+        if variable.dtype.is_floating:
+            variable.assign(tf.zeros_like(variable))
+    assert model.action(step, state).action.numpy() == 0
+    assert before == Agent(policy).predict(np.ones([1, 3], np.float32))[0]
 
 
 def test_a_sampled_policy(tmp_path):
@@ -122,7 +149,7 @@ def test_a_sampled_policy(tmp_path):
         observations = tf.repeat(observation, 200, axis=0)
         actions = model.signatures["serving_default"](observation=observations)["action"]
         assert len(set(actions.numpy())) == num_different
-        step = model.action(ts.restart(observations, 200), model.get_initial_state(200))
+        step = model.action(restart(observations, 200), model.get_initial_state(200))
         assert len(set(step.action.numpy())) == num_different
 
 

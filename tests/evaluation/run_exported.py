@@ -38,6 +38,30 @@ def run_saved_model(folder, steps):
     return actions
 
 
+def run_signatures(folder, steps):
+    """By the signatures of PolicySaver, from named tensors to named tensors."""
+    import tensorflow as tf
+
+    model = tf.saved_model.load(str(folder))
+    inputs, outputs = read_names(folder)
+    batch_size = len(steps[0]["step_type"])
+    state = model.signatures["get_initial_state"](batch_size=tf.constant(batch_size))
+    actions = []
+    for step in steps:
+        tensors = {name: step[name] for name in ("step_type", "reward", "discount")}
+        tensors |= dict(zip((x for x in inputs if x.startswith("observation")), step["leaves"], strict=True))
+        found = model.signatures["action"](**{k: tf.constant(v) for k, v in tensors.items()}, **state)
+        state = {name: x for name, x in found.items() if name.startswith("state")}
+        actions.append([found[name].numpy() for name in outputs if name.startswith("action")])
+    return actions
+
+
+def read_names(folder):
+    """The names of the inputs and of the outputs in signature.json."""
+    signature = json.loads((folder / "signature.json").read_text())
+    return [[spec["name"] for spec in signature[key]] for key in ("inputs", "outputs")]
+
+
 def run_serving_default(folder, steps):
     import tensorflow as tf
 

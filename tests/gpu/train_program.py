@@ -68,17 +68,20 @@ def agents(folder):
 
 
 def export(folder):
-    """Exports a policy that is on the GPU; returns its device, and the devices that the model names."""
+    """Exports a policy that is on the GPU; returns its device, and the devices that the models name."""
     from alf.evaluation import exporter
 
     agent, run = alf.train("CartPole-v1", "impala", 500, f"{folder}/run", **ON_GPU)
-    exporter.export(agent.policy, f"{folder}/model")
-    with open(f"{folder}/model/saved_model.pb", "rb") as file:
-        model = SavedModel.FromString(file.read()).meta_graphs[0]
-    functions = [function.node_def for function in model.graph_def.library.function]
-    nodes = [node for part in (model.graph_def.node, *functions) for node in part]
-    variables = [node.variable for node in model.object_graph_def.nodes if node.HasField("variable")]
-    return [run.learner.device, sorted({x.device[-5:] for x in [*nodes, *variables]})]
+    named = set()
+    for tf_agents in (False, True):
+        exporter.export(agent.policy, f"{folder}/model_{tf_agents}", tf_agents=tf_agents)
+        with open(f"{folder}/model_{tf_agents}/saved_model.pb", "rb") as file:
+            model = SavedModel.FromString(file.read()).meta_graphs[0]
+        functions = [function.node_def for function in model.graph_def.library.function]
+        nodes = [node for part in (model.graph_def.node, *functions) for node in part]
+        variables = [node.variable for node in model.object_graph_def.nodes if node.HasField("variable")]
+        named |= {x.device[-5:] for x in [*nodes, *variables]}
+    return [run.learner.device, sorted(named)]
 
 
 def example(name, root_dir, *changes):
