@@ -4,6 +4,8 @@
 import dataclasses
 import functools
 
+import tensorflow as tf
+
 from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import DriverSettings, Monitoring
@@ -62,6 +64,11 @@ def build_trainer(*args, **kwargs):
         part, argument = PARTS[name]
         kwargs[part] = functools.partial(kwargs.get(part, ctors[part]), **{argument: kwargs.pop(name)})
     return Trainer(*args, **kwargs)
+
+
+def variables_of(optimizer):
+    """Returns a list of an optimizer's own variables: the step, then the averages of each weight."""
+    return [optimizer._step, *tf.nest.flatten(optimizer._slots)]
 
 
 def find_evaluator(trainer):

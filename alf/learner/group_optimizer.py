@@ -9,6 +9,8 @@ import tensorflow as tf
 from alf.errors import ConfigError
 from alf.learner.optimizers import KerasOptimizer, Optimizer, is_of_keras
 
+_ALL = "all_groups"  # the name of the only optimizer
+
 
 class GroupOptimizer(tf.Module):
     """Applies one optimizer to all groups of variables, or an optimizer to each group.
@@ -23,7 +25,7 @@ class GroupOptimizer(tf.Module):
         super().__init__(name="group_optimizer")
         self._max_grad_norm = max_grad_norm
         self._groups = groups
-        optimizers = dict(optimizer) if isinstance(optimizer, Mapping) else {"": optimizer}
+        optimizers = dict(optimizer) if isinstance(optimizer, Mapping) else {_ALL: optimizer}
         if isinstance(optimizer, Mapping) and optimizer.keys() != groups.keys():
             raise ConfigError(
                 f"Learner.optimizer has the keys {sorted(optimizer)}: there must be one optimizer for each "
@@ -75,18 +77,18 @@ class GroupOptimizer(tf.Module):
     def learning_rates(self):
         """Returns a dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""
         return {
-            "_".join(filter(None, ("learning_rate", name))): one.learning_rate()
+            "learning_rate" + f"_{name}" * (name != _ALL): one.learning_rate()
             for name, one in self._optimizers.items()
         }
 
     def _select(self, name, values):
-        """Joins the lists of all groups to which the optimizer called `name` applies; "" is the only one."""
-        return [x for group in ([name] if name else self._groups) for x in values[group]]
+        """Joins the lists of all groups to which the optimizer called `name` applies."""
+        return [x for group in (self._groups if name == _ALL else [name]) for x in values[group]]
 
 
 def _check_optimizer(name, optimizer):
     """Returns an `Optimizer`, for one of Keras, too. Raises ConfigError for anything else."""
-    setting = f"Learner.optimizer[{name!r}]" if name else "Learner.optimizer"
+    setting = "Learner.optimizer" + f"[{name!r}]" * (name != _ALL)
     if isinstance(optimizer, str) or is_of_keras(optimizer):
         try:
             optimizer = KerasOptimizer(optimizer)

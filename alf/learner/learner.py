@@ -3,6 +3,7 @@
 
 import collections
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from alf.data_structures import Experience
 from alf.errors import ConfigError, DivergedError, EnvError, check_type
 from alf.learner.group_optimizer import GroupOptimizer
 from alf.learner.minibatches import merge_unrolls
+from alf.learner.optimizers import OptimizerSetting
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.unroll_training import UnrollTraining
 from alf.learner.update import NOT_FINITE, Update, add_scalars
@@ -79,7 +81,7 @@ class Learner(tf.Module):
     def __init__(
         self,
         algorithm: Algorithm,
-        optimizer: Any = None,
+        optimizer: OptimizerSetting | Mapping[str, OptimizerSetting] | None = None,
         training: UnrollTraining | ReplayTraining | None = None,
         max_grad_norm: PositiveFloat | None = None,
         max_policy_lag: NonNegativeInt | None = None,

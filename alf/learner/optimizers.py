@@ -8,7 +8,7 @@ the learning rate and t the number of updates, from 1 on.
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias, runtime_checkable
 
 import tensorflow as tf
 
@@ -289,6 +289,17 @@ class KerasOptimizer(Optimizer):
         pairs = [(x, y) for x, y in zip(gradients, self._variables, strict=True) if x is not None]
         if pairs:  # Keras refuses an update of nothing
             self._keras.apply_gradients(pairs)
+
+
+@runtime_checkable
+class OfKeras(Protocol):
+    """What the optimizers of Keras have, and ALF's do not: the module of their class is not imported here."""
+
+    apply_gradients: Any
+
+
+# The values of `Learner.optimizer`, which may also be a dict of them.
+OptimizerSetting: TypeAlias = Optimizer | Annotated[OfKeras, "keras.Optimizer"] | str
 
 
 def is_of_keras(value: Any) -> bool:

@@ -30,7 +30,7 @@ class Torso(CopyableModule):
         seed: int, the seed of the initializers; None draws one.
         fc_layer_params: tuple or list of ints, the units of each hidden layer after the encoder; () for none.
             `NatureEncoder` and `ImpalaResEncoder` already end in a hidden layer.
-        activation: text, the activation of the hidden layers: "relu", "tanh", "silu", ...
+        activation: text, the activation of the hidden layers, such as "relu", "tanh" or "silu".
         layer_norm: bool, whether hidden layers are normalized before their activation (arXiv 1607.06450).
         spectral_norm: bool, whether the kernels of the hidden layers are divided by their largest singular
             value (arXiv 1802.05957). `unroll` in training improves the estimate of it, `step` only uses it.

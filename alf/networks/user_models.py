@@ -77,7 +77,9 @@ class UserEncoder(CopyableModule):
         ConfigError: if `make` makes something else, or a part of it cannot be trained.
     """
 
-    def __init__(self, observation_spec, make, setting, made=None):
+    def __init__(
+        self, observation_spec: NestedSpec, make: Callable[..., Any], setting: str, made: Any = None
+    ) -> None:
         super().__init__(name="user_encoder")
         self._set_up(observation_spec, make, setting, current_dtype(), made)
 

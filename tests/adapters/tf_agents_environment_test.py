@@ -12,8 +12,7 @@ from tf_agents.environments.batched_py_environment import BatchedPyEnvironment
 from tf_agents.environments.tf_py_environment import TFPyEnvironment
 from tf_agents.environments.utils import validate_py_environment
 from tf_agents.metrics import tf_metrics
-from tf_agents.networks.actor_distribution_network import ActorDistributionNetwork
-from tf_agents.policies.actor_policy import ActorPolicy
+from tf_agents.policies.random_tf_policy import RandomTFPolicy
 from tf_agents.specs import array_spec
 from tf_agents.trajectories import time_step as ts
 
@@ -65,8 +64,7 @@ def test_it_passes_on_what_tf_agents_does_not_know():
 def test_an_actor_of_tf_agents_acts_in_it():
     env = TFAgentsEnvironment(load("Pendulum-v1", 3, seed=0, max_episode_steps=20, num_workers=0))
     tf_env = TFPyEnvironment(env)
-    network = ActorDistributionNetwork(tf_env.observation_spec(), tf_env.action_spec(), fc_layer_params=(8,))
-    policy = ActorPolicy(tf_env.time_step_spec(), tf_env.action_spec(), network)
+    policy = RandomTFPolicy(tf_env.time_step_spec(), tf_env.action_spec())
     steps, length = tf_metrics.EnvironmentSteps(), tf_metrics.AverageEpisodeLengthMetric(batch_size=3)
     DynamicStepDriver(tf_env, policy, observers=[steps, length], num_steps=90).run()
     assert steps.result() >= 90

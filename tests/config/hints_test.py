@@ -213,7 +213,7 @@ def test_a_line_that_may_be_meant_is_left_alone(subtests):
         "Experiment.strategy = @MultiWorkerMirroredStrategy",
         "Population.mutation = @Mutation",
         "Minimal.limit = @Adam",
-        "Adam.clipnorm = 1.0",
+        "Adam.beta_1 = 0.5",
         "Adam.epsilon = 1e-5",
     ):
         with subtests.test(line), own_config():

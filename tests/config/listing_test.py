@@ -135,7 +135,9 @@ def test_the_text_and_the_page():
 def test_a_text_that_refers_to_another_class_is_that_of_the_other():
     names = ("ActorCriticNetwork", "CriticsNetwork", "make_action_distribution")
     actor, critics, actions = ({x.name: x.text for x in find(name).parameters} for name in names)
-    assert actor["activation"] == "text, the Keras name of the activation of the hidden layers."
+    assert (
+        actor["activation"] == 'text, the activation of the hidden layers, such as "relu", "tanh" or "silu".'
+    )
     assert critics["activation"] == actor["activation"] + " Each critic has these hidden layers."
     assert actions["scale_to_bounds"].startswith("bool; True maps [-1, 1] to the bounds")
     assert actions["scale_to_bounds"].endswith('them (only for "gaussian": the others always scale).')

@@ -12,7 +12,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner, optimizers
 from alf.runs import checkpointer
-from tests.builders import build_driver
+from tests.builders import build_driver, variables_of
 from tests.training.small_runs import add_to_weights, make_idle_learner, make_trainer
 
 # The driver, and whether the learner really trains: what waits in a driver does not depend on that. The tests
@@ -82,11 +82,13 @@ def counts(trainer):
 
 
 def learned(trainer):
-    """Every variable but the counters: weights, then the count of Adam and its m and v of each weight."""
+    """Every variable but the counters: weights, the count of Adam and its m and v of each weight."""
     counters = {id(counter) for counter in trainer.learner.counters}
     kept = [v for v in trainer.learner.variables if id(v) not in counters]
-    assert len(trainer.optimizer.variables()) == 1 + 2 * len(trainer.learner.trainable_variables)
-    return [v.numpy() for v in (*kept, *trainer.optimizer.variables())]
+    own = variables_of(trainer.optimizer)
+    assert len(own) == 1 + 2 * len(trainer.learner.trainable_variables)
+    assert {*map(id, own)} < {*map(id, kept)}
+    return [v.numpy() for v in kept]
 
 
 def are_same(xs, ys):

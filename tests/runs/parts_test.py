@@ -63,7 +63,7 @@ OTHER_PARTS = {
     (
         "impala_cartpole",
         "ActorCriticNetwork.encoder = @parts_test.make_nothing",
-    ): "ActorCriticNetwork.encoder makes an",
+    ): "ActorCriticNetwork.encoder makes None: it must make a layer or model of Keras",
     (
         "impala_cartpole",
         "ActorCriticNetwork.rnn = @parts_test.make_nothing",

@@ -153,7 +153,7 @@ def test_a_setting_that_only_one_of_two_configs_has_has_its_default_in_the_other
     directory.check_config()
     read_config(dead="RMSprop.rho = 0.5")
     optimizers.RMSprop()
-    with pytest.raises(ConfigError, match=r"config \(RMSprop.rho is 0.5 here, 0.9 there\)"):
+    with pytest.raises(ConfigError, match=r"config \(RMSprop.rho is 0.5 here, 0.99 there\)"):
         directory.check_config()
 
 
@@ -165,7 +165,7 @@ def test_long_values_are_compared_whole(tmp_path):
     def read(last):
         gin.clear_config()
         gin.parse_config(f"ActorCriticNetwork.fc_layer_params = {(*sizes[:3], last)}")
-        gin.parse_config(f"A = {list(sizes)}\nSGD.name = %A")
+        gin.parse_config(f"A = {list(sizes)}\nSGD.momentum = %A")
         gin.query_parameter("ActorCriticNetwork.fc_layer_params")
         ActorCriticNetwork(tf.TensorSpec((2,), tf.float32), 2)
 
@@ -202,7 +202,7 @@ def test_written_config_can_be_read_by_gin(tmp_path):
     directory.write_config(POLICY, save_git_state=False)
     gin.clear_config()
     gin.parse_config_file(os.path.join(directory.path, "operative_config.gin"))
-    assert float(optimizers.SGD().learning_rate) == 0.25
+    assert float(optimizers.SGD().learning_rate()) == 0.25
     assert sorted(os.listdir(tmp_path)) == ["git_revision.txt", "operative_config.gin", "run.json"]
 
 

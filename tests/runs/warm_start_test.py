@@ -23,6 +23,7 @@ from alf.runs import checkpoint_files as files
 from alf.runs.checkpointer import Checkpointer
 from alf.runs.warm_start import warm_start
 from alf.testing.toy_environments import MatchObservationEnvironment
+from tests.builders import variables_of
 from tests.training import small_runs
 
 ENCODER = functools.partial(ObservationEncoder, vector_layer_params=(6,))
@@ -68,7 +69,7 @@ def source(tmp_path_factory):
     """The directory of a run of 3 iterations, and its trainer."""
     folder = tmp_path_factory.mktemp("source")
     trainer = make_trainer(folder)
-    for variable in trainer.optimizer.variables():  # as if it had learned
+    for variable in variables_of(trainer.optimizer):  # as if it had learned
         variable.assign_add(tf.ones_like(variable))
     trainer.train()
     return str(folder), trainer
@@ -111,8 +112,8 @@ def test_the_whole_of_a_run(tmp_path, source, caplog, place):
     # What belongs to the run itself starts anew.
     assert ours.counters == {"iterations": 0, "env_steps": 0}
     assert ours.learner.train_step_counter == 0
-    assert len(ours.optimizer.variables()) > 9
-    assert not any(np.any(variable) for variable in ours.optimizer.variables())
+    assert len(variables_of(ours.optimizer)) > 9
+    assert not any(np.any(variable) for variable in variables_of(ours.optimizer))
     assert ours.train() == (True, "num_iterations=3 reached")
 
 

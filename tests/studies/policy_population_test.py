@@ -135,8 +135,7 @@ def read_policies(path):
         *before, rest = name.partition("learner/learners/")
         if before == ["", "learner/learners/"]:
             policy, _, rest = rest.partition("/")
-            # The names of an optimizer's slots have the policy's.
-            found.setdefault(policy, {})[rest.replace(f"learners/{policy}/", "")] = array
+            found.setdefault(policy, {})[rest] = array
     return found
 
 
