@@ -6,15 +6,20 @@ import tensorflow as tf
 
 
 @gin.configurable
-class BoardEncoder(tf.keras.layers.Layer):
-    """Looks at each square of 4 x 4 fields in the same way: any line of four lies within one.
+def board_encoder(observation_spec, filters=128):
+    """Makes an encoder of observations like `observation_spec`.
 
     Args:
         observation_spec: dict with "observation", [rows, columns, planes], and "is_turn", [1].
         filters: features of each square.
     """
+    return BoardEncoder(filters)
 
-    def __init__(self, observation_spec, filters=128):
+
+class BoardEncoder(tf.keras.layers.Layer):
+    """Looks at each square of 4 x 4 fields in the same way: any line of four lies within one."""
+
+    def __init__(self, filters):
         super().__init__()
         self._convolution = tf.keras.layers.Conv2D(filters, 4, activation="relu")
 

@@ -203,7 +203,9 @@ def optimizers():
     for device in ("CPU:0", "GPU:0"):
         with tf.device(device):
             algorithm = ImpalaAlgorithm(ActorCriticPolicy(specs.observation, specs.action))
-        places.append(devices_of(Learner(algorithm, Adam(1e-3))._optimizer.list_weights()))
+        optimizer = Adam(1e-3)
+        Learner(algorithm, optimizer)
+        places.append(devices_of(tf.nest.flatten(optimizer._slots)))
     return places
 
 
