@@ -93,8 +93,8 @@ EXTRAS = {
     # Summaries.track = "mlflow". The part of MLflow that sends figures, which MLflow itself brings along, and
     # what it needs for a database in a file, its default.
     "mlflow": ["mlflow-skinny>=3", "alembic", "sqlalchemy"],
-    # Experiment.offline_buffer = "minari:ID". 0.5.4 writes images without loss.
-    "minari": ["minari[hdf5]>=0.5.4"],
+    # Experiment.offline_buffer = "minari:ID". 0.5.4 writes images without loss, and is not for Python 3.10.
+    "minari": ["minari[hdf5]>=0.5.4; python_version >= '3.11'"],
     # alf-export --onnx.
     "onnx": ["tf2onnx>=1.17", "onnx", "onnxruntime"],
     # make docs. It reads the sources: these alone, without ALF and TensorFlow, are enough for it.

@@ -355,6 +355,7 @@ REQUIREMENT_OF = {
     "ale_py": "ale-py",
     "gin": "gin-config",
     "imageio_ffmpeg": "imageio-ffmpeg",
+    "keras": "tensorflow",  # TensorFlow requires it
     "minari": "minari[hdf5]",
     "mlflow": "mlflow-skinny",
     "mujoco": "gymnasium[mujoco]",
