@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from alf.core.annotations import Nest
 from alf.core.nest_utils import add_leading_dims, find_mismatch
+from alf.core.tf_private import convert_by_autograph
 from alf.data_structures import EnvStep
 from alf.environments import BatchedEnvironment
 from alf.errors import ConfigError
@@ -29,9 +30,7 @@ class GraphEnvironment(BatchedEnvironment):
         super().__init__(env.batch_size, env.observation_spec(), env.action_spec(), env.reward_spec())
         self.tf_env = env
         self._time_step_spec = add_leading_dims(env.time_step_spec(), env.batch_size)
-        # Unlike `tf.autograph.to_graph`, it shows errors with the lines of the environment's own code.
-        autograph = tf.__internal__.autograph
-        self._call = autograph.tf_convert(_call, autograph.control_status_ctx())
+        self._call = convert_by_autograph(_call)
         # For Python. A driver must trace the operations anew: in its threads no loop or branch can run that
         # was traced elsewhere.
         self._run_reset = tf.function(self.reset_in_graph, autograph=False)

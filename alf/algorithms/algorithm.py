@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from alf.config.registry import find_gin_name
 from alf.core.annotations import Array, Nest
+from alf.core.tf_private import make_untrainable
 from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError
 from alf.policies.actor_critic_policy import ActorCriticPolicy
@@ -249,10 +250,7 @@ class TargetUpdater(tf.Module):
         self._calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         self.copy()
         for _, moved in self._pairs:
-            # TensorFlow has no public way to change this later. With trainable=False from the beginning, a
-            # Keras layer would list the variable at another position than its source. A layer that computes
-            # in bfloat16 has its variables in wrappers.
-            getattr(moved, "_variable", moved)._trainable = False
+            make_untrainable(moved)
 
     def copy(self) -> None:
         """Copies all variables of the source to the target."""

@@ -100,8 +100,7 @@ def count_flops(function):
     Returns:
         an int. What functions within the graph, such as loops, compute does not count.
     """
-    with tf.__internal__.FuncGraph("count_flops").as_default() as graph:
-        function()
+    graph = tf.function(function, autograph=False).get_concrete_function().graph
     return sum(map(_count_of, graph.get_operations()))
 
 

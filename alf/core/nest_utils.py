@@ -2,13 +2,12 @@
 """Nests of tensors and of specs: leading dimensions, zeros, and the check of a nest against its spec."""
 
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
-# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
-from tensorflow.python.framework.tensor_spec import BoundedTensorSpec
-from tensorflow.python.util.nest import flatten_with_joined_string_paths
+from alf.core.tf_private import BoundedTensorSpec
 
 
 def to_tensor_spec(nest):
@@ -53,8 +52,48 @@ def name_leaves(name, nest):
 
 
 def list_leaves(nest):
-    """Lists the leaves of a nest as (path, leaf): ("camera/0", x), or ("", x) for a single leaf."""
-    return flatten_with_joined_string_paths(nest)
+    """Lists the leaves of a nest as (path, leaf): ("camera/0", x), or ("", x) for a single leaf.
+
+    They are in the order of `tf.nest.flatten`: dicts by their sorted keys.
+    """
+    return [("/".join(map(str, path)), leaf) for path, leaf in _walk(nest)]
+
+
+def _walk(nest):
+    """Yields (path, leaf) of a nest; a path is a tuple of keys, names of fields and indices."""
+    items = _list_items(nest)
+    if items is None:
+        yield (), nest
+    for key, value in items or ():
+        for path, leaf in _walk(value):
+            yield (key, *path), leaf
+
+
+def _list_items(nest):
+    """Lists the (key, value) of a dict, list or tuple; None of a leaf."""
+    if isinstance(nest, Mapping):
+        return [(key, nest[key]) for key in sorted(nest)]
+    if isinstance(nest, (list, tuple)):
+        return list(zip(getattr(nest, "_fields", range(len(nest))), nest, strict=True))
+    return None
+
+
+def flatten_like(spec, nest):
+    """Lists the parts of a nest where a spec has leaves: a list in place of an array stays one part.
+
+    Raises:
+        ValueError: if the nest lacks a part of the spec, or has more.
+    """
+    items = _list_items(spec)
+    if items is None:
+        return [nest]
+    parts = dict(_list_items(nest) or ())
+    if parts.keys() != dict(items).keys():
+        # Named tuples also fit plain tuples, which come out of files.
+        if not isinstance(nest, (list, tuple)) or len(nest) != len(items):
+            raise ValueError(f"there must be {[key for key, _ in items]}, not {[*parts]}")
+        parts = dict(zip(dict(items), nest, strict=True))
+    return [leaf for key, value in items for leaf in flatten_like(value, parts[key])]
 
 
 def zeros_from_spec(spec, *dims):

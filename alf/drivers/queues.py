@@ -1,14 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Queues, and semaphores made of queues, in TensorFlow's runtime: waiting does not hold Python's GIL."""
 
+import contextlib
 import copy
 import itertools
 from typing import Any
 
 import tensorflow as tf
-
-# Not in the public API of TensorFlow, whose version setup.py pins.
-from tensorflow.python.ops.resource_variable_ops import EagerResourceDeleter
 
 from alf.core.annotations import Nest, NestedSpec
 from alf.core.devices import HOST
@@ -38,8 +36,7 @@ class NestFIFOQueue:
         self._flat_spec = _get_components(spec)
         self._dtypes = [s.dtype for s in self._flat_spec]
         self.handle = _make_handles(1, capacity, spec, name)[0] if handle is None else handle
-        # It deletes TensorFlow's queue when this object is freed. All operations use the handle.
-        self._deleter = EagerResourceDeleter(self.handle, HOST)
+        self._deleter = _Deleter(self.handle)
 
     def enqueue(self, item: Nest) -> Any:
         """Appends `item`; blocks while the queue is full. Returns the operation; None in eager mode.
@@ -89,6 +86,18 @@ class NestFIFOQueue:
             for component, spec in zip(components, self._flat_spec, strict=True):
                 component.set_shape((*leading, *spec.shape))
         return tf.nest.pack_sequence_as(self.spec, components)
+
+
+class _Deleter:
+    """Deletes TensorFlow's queue when the last object that has this one is freed."""
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def __del__(self):
+        # Wherever Python frees it: the thread may be building a graph, or the process may be ending.
+        with contextlib.suppress(AttributeError, TypeError), tf.init_scope(), tf.device(HOST):
+            tf.raw_ops.DestroyResourceOp(resource=self._handle, ignore_lookup_error=True)
 
 
 class NestFIFOQueues:

@@ -12,7 +12,7 @@ from alf.core.nest_utils import (
     zero_where,
     zeros_from_spec,
 )
-from alf.core.tf_patches import keep_python_thread, take_from_tensorflow
+from alf.core.tf_private import keep_python_thread, take_from_tensorflow
 from alf.data_structures import Experience, Frame
 from alf.drivers.env_specs import check_holds, name_env
 from alf.drivers.graph_steps import GraphSteps

@@ -8,14 +8,13 @@ import numpy as np
 import tensorflow as tf
 
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
-from tensorflow.python.util.nest import flatten_up_to
-
 from alf.core.annotations import Array, Nest
 from alf.core.devices import device_of
 from alf.core.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
     find_mismatch,
+    flatten_like,
     zero_where,
     zeros_from_spec,
 )
@@ -176,9 +175,9 @@ class Agent:
     def _to_batch(self, observation):
         """Returns an observation as arrays [B, ...], and whether it was a batch."""
         specs = tf.nest.flatten(self.observation_spec)
-        try:  # `flatten_up_to` keeps a list as one leaf where the spec has an array; `flatten` would not
-            leaves = flatten_up_to(self.observation_spec, observation, check_types=False)
-        except (TypeError, ValueError) as error:
+        try:
+            leaves = flatten_like(self.observation_spec, observation)
+        except ValueError as error:
             raise ValueError(f"the observation does not fit the observation_spec: {error}") from None
         leaves = [np.asarray(x) for x in leaves]
         # The first leaf decides. `fit` below holds all others to the same B.

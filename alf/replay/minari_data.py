@@ -12,11 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
-from tensorflow.python.util.nest import flatten_up_to
-
 from alf.core.array_spec import to_array_spec
 from alf.core.files import replace_file
-from alf.core.nest_utils import list_leaves, to_tensor_spec
+from alf.core.nest_utils import flatten_like, list_leaves, to_tensor_spec
 from alf.core.spec_json import nest_to_json
 from alf.data_structures import FIRST, LAST, MID, Experience
 from alf.errors import ConfigError, import_extra
@@ -111,11 +109,10 @@ def _fill(rows, episode, observation_spec, action_spec):
     rows["reward"][1:] = fit(episode.rewards, (n,), np.dtype(np.float32), "the reward")
     rows["discount"][:] = 1.0
     rows["discount"][-1] = 1.0 - episode.terminations[-1]
-    # `flatten_up_to` keeps a list of rows as one leaf where the spec has an array.
-    observations = flatten_up_to(observation_spec, episode.observations, check_types=False)
+    observations = flatten_like(observation_spec, episode.observations)
     for name, x in zip(_list_names("observation", observation_spec), observations, strict=True):
         rows[name][:] = fit(x, rows[name].shape, rows[name].dtype, f"the {name}")
-    actions = flatten_up_to(action_spec, episode.actions, check_types=False)
+    actions = flatten_like(action_spec, episode.actions)
     for name, x in zip(_list_names("action", action_spec), actions, strict=True):
         action = fit(x, (n, *rows[name].shape[1:]), rows[name].dtype, f"the {name}")
         rows[name][:-1], rows[name][-1] = action, action[-1]  # the last one is never learned from

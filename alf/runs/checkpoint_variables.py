@@ -7,7 +7,8 @@ the checkpoint come from the objects that were saved.
 """
 
 import tensorflow as tf
-from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from alf.core.tf_private import read_object_graph
 
 _COUNTERS = "progress"  # the attribute of a policy with the counters, which are not weights
 _MAX_SHOWN = 5
@@ -38,8 +39,7 @@ class _SavedGraph:
 
     def __init__(self, reader):
         # TensorFlow writes the graph of the saved objects as one more tensor, beside the variables' values.
-        self._graph = trackable_object_graph_pb2.TrackableObjectGraph()
-        self._graph.ParseFromString(reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
+        self._graph = read_object_graph(reader)
 
     def children(self, node_id):
         """Returns a dict from the attributes of an object to the numbers of their values."""
