@@ -186,7 +186,8 @@ def test_arrays_are_converted_as_by_tensorflow(original, subtests):
             np.testing.assert_array_equal(found, expected)
             if isinstance(expected, np.ndarray):
                 assert found.dtype == expected.dtype and found.flags.c_contiguous
-                assert np.shares_memory(found, value) == np.shares_memory(expected, value)
+                # TensorFlow 2.18 copies always, later versions where it must be.
+                assert np.shares_memory(found, value) or not np.shares_memory(expected, value)
 
 
 def test_what_an_array_becomes_is_looked_up_at_each_call(monkeypatch):
