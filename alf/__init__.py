@@ -2,18 +2,11 @@
 """ALF, the Agent Learning Framework: asynchronous off-policy reinforcement learning on TensorFlow."""
 
 import importlib
-import os
+from typing import TYPE_CHECKING
 
-# Hides TensorFlow's information and warnings; errors still show.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-from typing import TYPE_CHECKING  # noqa: E402
-
-from alf.core.startup import make_tensorflow_quiet  # noqa: E402
-from alf.errors import ConfigError  # noqa: E402
-from alf.version import __version__  # noqa: E402
-
-make_tensorflow_quiet()
+from alf.core.startup import import_tensorflow
+from alf.errors import ConfigError
+from alf.version import __version__
 
 if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf import algorithms, drivers, environments, learner, networks, policies, replay, testing, training
@@ -61,6 +54,8 @@ _MODULES = {
     "alf.training.stop_criteria": ("StopCriteria",),
     "alf.training.train": ("train",),
 }
+# What a program calls that knows nothing of TensorFlow, which then starts as in ALF's commands.
+_QUIET = "load_agent", "train"
 _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
@@ -118,6 +113,8 @@ if not TYPE_CHECKING:  # a checker would take every name for one that is there
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name in _PACKAGES:
             return importlib.import_module(f"alf.{name}")
+        if name in _QUIET:
+            import_tensorflow()
         value = getattr(importlib.import_module(_MODULE_OF_NAME[name]), name)
         globals()[name] = value  # the next time nobody asks here
         return value

@@ -21,7 +21,7 @@ from absl import app, flags
 
 from alf import __version__
 from alf.core.nest_utils import add_leading_dims
-from alf.core.tf_runtime import SPARE_THREADS, set_intra_op_threads, share_heaps, single_threaded
+from alf.core.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.drivers.actor_thread import act
@@ -57,9 +57,7 @@ _MODE = flags.DEFINE_enum("mode", "async", ["async", "lockstep", "overlap"], "Mo
 
 def measure(workload, seconds, sync=False, mode="async"):
     """Runs a workload; returns the result as a dict."""
-    reserve_threads(workload.num_envs + workload.num_actor_queues + SPARE_THREADS)
-    if workload.intra_op_threads is not None:
-        set_intra_op_threads(workload.intra_op_threads)
+    reserve_threads(workload.num_envs + workload.num_actor_queues + SPARE_THREADS, workload.intra_op_threads)
     envs = workload.make_envs()
     learner = workload.make_learner(envs)
     if sync:

@@ -28,7 +28,6 @@ PROGRAMS = (
     "studies/*",
     "*_more_test.py",
     "*_program_test.py",
-    "algorithms/algorithm_test.py",
     "replay/memory_test.py",
     "games/policies_learning_test.py",
     "training/tensorboard_test.py",

@@ -10,7 +10,7 @@ import time
 import gin
 import tensorflow as tf
 
-from alf.core.tf_runtime import single_threaded, timestamp
+from alf.core.tf_runtime import reserve_threads, single_threaded, timestamp
 
 
 def count_threads():
@@ -35,14 +35,13 @@ def stamp_time():
 def nest_functions():
     """A branch calls a function with a loop, twice: each waits for what it calls.
 
-    `sys.argv` has the threads of the inter-op pool with which a user's program starts TensorFlow before it
-    imports ALF's learner; 0: it does not.
+    `sys.argv` has the threads of the inter-op pool with which a user's program starts TensorFlow before ALF
+    reserves any; 0: it does not.
     """
-    assert "alf.learner" not in sys.modules
     if threads := int(sys.argv[1]):
         tf.config.threading.set_inter_op_parallelism_threads(threads)
         tf.zeros(()).numpy()  # TensorFlow starts
-    importlib.import_module("alf.learner")
+    reserve_threads()
 
     def nest(inner):
         loop = tf.function(lambda x: tf.while_loop(lambda i: i < 3, lambda i: inner(i) + 1, [x])[0])

@@ -16,6 +16,7 @@ from alf.bin.flags import define_help, join_optional_texts
 from alf.bin.signals import raise_interrupts
 from alf.config.hints import translate
 from alf.config.parsing import first_line
+from alf.core.startup import import_tensorflow
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 
 # Parts of absl's messages about a wrong value, and the rule that is shown instead.
@@ -93,6 +94,7 @@ def start_work():
 
     Before this call a signal ends the process at once; afterwards Ctrl-C raises KeyboardInterrupt.
     """
+    import_tensorflow()
     import tensorflow as tf
 
     from alf.core.tf_runtime import share_heaps

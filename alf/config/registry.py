@@ -14,11 +14,13 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import gin
 
 from alf.errors import ConfigError
+
+Target = TypeVar("Target", bound=Callable[..., Any])
 
 # From (scope, selector) to a dict from parameter to value.
 Bindings = dict[tuple[str, str], dict[str, Any]]
@@ -47,6 +49,24 @@ def import_tf_agents() -> bool:
 def has_tf_agents() -> bool:
     """Returns whether `import_tf_agents` has imported TF-Agents."""
     return "alf.adapters.tf_agents_metric" in sys.modules
+
+
+def register(target: Target, name: str, module: str) -> Target:
+    """Makes a class or function configurable, also if the program has locked its configuration before."""
+    with unlocked():
+        made: Target = gin.configurable(name, module=module)(target)
+    return made
+
+
+@contextlib.contextmanager
+def unlocked() -> Iterator[None]:
+    """Context manager in which gin takes bindings and names; unlike gin's own, it locks after errors, too."""
+    is_locked = gin.config_is_locked()
+    gin.config._set_config_is_locked(False)
+    try:
+        yield
+    finally:
+        gin.config._set_config_is_locked(is_locked)
 
 
 def find_all() -> dict[str, Callable[..., Any]]:

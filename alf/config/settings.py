@@ -13,8 +13,6 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple, TypeVar
 
-import gin
-
 from alf.config import registry
 from alf.config.kinds import Above, AtLeast, Kind, find_kind, show
 from alf.errors import ConfigError
@@ -105,9 +103,7 @@ def configurable(
 
     def register(target: Target) -> Target:
         # The check is inside of gin's wrapper, so that it sees the values that gin has added to the call.
-        made: Target = gin.configurable(name or target.__name__, module=module)(
-            checked(target, name) if checks else target
-        )
+        made = registry.register(checked(target, name) if checks else target, name or target.__name__, module)
         if claims_name:
             registry.claim_name(made.__name__, f"{module}.{made.__name__}")
         # By the object, so that it holds for this class alone. An attribute, like `Callback.settings_role`,

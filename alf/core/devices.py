@@ -17,6 +17,7 @@ import functools
 
 import tensorflow as tf
 
+from alf.core.startup import quietly
 from alf.errors import ConfigError
 
 HOST = "CPU:0"  # as devices are named in settings
@@ -29,7 +30,13 @@ _UPDATE_FLOPS, _ANSWER_FLOPS = 5e8, 2e9
 @functools.cache
 def list_devices():
     """Returns the names of TensorFlow's devices in this process, such as "GPU:0". It starts TensorFlow."""
+    _look_for_devices()
+    # Not hidden: with several learner processes it waits for the others, and may fail.
     names = [device.name for device in tf.config.list_logical_devices()]
+    # The first transposition of integers makes oneDNN log, once in a process, that it leaves them to
+    # TensorFlow. So it comes here.
+    with quietly(), tf.init_scope(), tf.device(HOST):
+        tf.transpose(tf.zeros([1, 1], tf.int64))
     # Devices of other learner processes come last.
     process = names[0].partition("/device:")[0]
     return [shorten(name) for name in names if name.startswith(process)]
@@ -57,9 +64,23 @@ def device_of(module):
     return next((shorten(variable.device) for variable in module.trainable_variables), HOST)
 
 
+def find_all_gpus():
+    """Returns the GPUs that TensorFlow finds, also those that are hidden: a list of physical devices."""
+    _look_for_devices()
+    return tf.config.list_physical_devices("GPU")
+
+
 def find_gpus():
     """Returns the GPUs that TensorFlow uses, or would use: a list of physical devices. It starts nothing."""
+    _look_for_devices()
     return tf.config.get_visible_devices("GPU")
+
+
+@functools.cache
+def _look_for_devices():
+    """Lets TensorFlow look for GPUs, for the first time, without the notice that there are none."""
+    with quietly():
+        tf.config.list_physical_devices()
 
 
 def take_memory_as_needed():

@@ -2,15 +2,11 @@
 """Starts TensorFlow: sooner, and without its notices, which are about CPU features and missing GPUs."""
 
 import contextlib
-import functools
 import gc
 import importlib.util
 import os
-import shutil
-import subprocess
 import sys
 import types
-from importlib.machinery import PathFinder
 
 # A program of awk. It keeps lines until MARK comes, and then shows those that are no NOTICE. If its input
 # ends before that, it shows all: the process has failed. After MARK it passes lines on, for processes that
@@ -36,59 +32,58 @@ _NOTICE = (
     "^(WARNING: All log messages before absl::Init|[IWE][0-9][0-9][0-9][0-9] [0-9.:]+ +[0-9]+ "
     "|[0-9-]+ [0-9.:]+: [IWE] )"
 )
+_LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # 0: all, 1: no information, 2: no warnings
 _SECONDS = 1.0  # that the filter may take to show what it has
 
-# What TensorFlow and Keras import where it is installed, and ALF does not use.
+# What TensorFlow imports where it is installed, and ALF does not use.
 _UNUSED = ("h5py", "requests", "scipy")
+# 10, see `alf.core.tf_private`: nothing public keeps TensorFlow from importing Keras, which takes as long as
+# all the rest. TensorFlow imports these of Keras 3, or 2, for the sake of files that nobody has read yet.
+# Without them it goes on, and imports Keras when somebody reads `tf.keras`.
+_KERAS = ("keras.src.optimizers", "tf_keras.src.optimizers")
+
+_is_quiet = False  # whether `import_tensorflow` has imported it
 
 
-class QuietTensorFlow:
-    """A finder for `sys.meta_path`: TensorFlow starts without notices, whoever imports it.
+def import_tensorflow():
+    """Imports TensorFlow without notices and in half of the time, unless something has imported it before.
 
-    These moments are quiet: its import, the search for GPUs, and the first operation.
+    For programs that are ALF's, and for functions that do the whole work of a program: whoever imports
+    TensorFlow, or a module of ALF, gets TensorFlow as it is. `quietly` hides the notices that come later, at
+    the search for GPUs and at the first operation.
     """
-
-    @staticmethod
-    def find_spec(name, path=None, target=None):
-        if name != "tensorflow":
-            return None
-        spec = PathFinder.find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader.exec_module = functools.partial(_start, spec.loader.exec_module)
-        return spec
+    global _is_quiet
+    if "tensorflow" in sys.modules:
+        return
+    with hide_notices(), _errors_only(), _import_later(), _without_collections():
+        import tensorflow  # noqa: F401
+    _is_quiet = True
 
 
-def make_tensorflow_quiet():
-    """Puts `QuietTensorFlow` before the other finders of this process."""
-    sys.meta_path.insert(0, QuietTensorFlow)
+def quietly():
+    """Returns `hide_notices()` if TensorFlow was imported without notices, else a context of nothing."""
+    return hide_notices() if _is_quiet else contextlib.nullcontext()
 
 
-def _start(exec_module, tensorflow):
-    with hide_notices(), _import_later(), _without_collections():
-        exec_module(tensorflow)
-    # Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
-    from tensorflow.python import pywrap_tfe
-    from tensorflow.python.eager import context
+@contextlib.contextmanager
+def _errors_only():
+    """Context in which TensorFlow, which reads this once, decides to log no more than errors.
 
-    # Only when somebody needs the devices: until then, a program may set CUDA_VISIBLE_DEVICES.
-    pywrap_tfe.TF_ListPhysicalDevices = hide_notices()(pywrap_tfe.TF_ListPhysicalDevices)
-    initialize = context.Context.ensure_initialized
-
-    def initialize_quietly(self):
-        context.Context.ensure_initialized = initialize  # every operation calls it
-        initialize(self)  # not hidden: with several learner processes it waits for the others, and may fail
-        # The first transposition of integers makes oneDNN log, once in a process, that it leaves them to
-        # TensorFlow. So it comes here. `eager_mode`, because the caller may be building a graph.
-        with hide_notices(), context.eager_mode(), tensorflow.device("CPU:0"):
-            tensorflow.transpose(tensorflow.zeros([1, 1], tensorflow.int64))
-
-    context.Context.ensure_initialized = initialize_quietly
+    A level of the user's stays.
+    """
+    level = os.environ.get(_LEVEL)
+    os.environ.setdefault(_LEVEL, "2")
+    try:
+        yield
+    finally:
+        if level is None:
+            del os.environ[_LEVEL]
 
 
 class _Later(types.ModuleType):
     """A module that is imported when somebody reads an attribute of it."""
 
-    __path__: list[str] = []  # `from scipy import linalg` asks for it
+    __path__: list[str] = []  # `from scipy.sparse import issparse` asks for it
 
     def __getattr__(self, name):
         return getattr(importlib.import_module(self.__name__), name)
@@ -96,16 +91,15 @@ class _Later(types.ModuleType):
 
 @contextlib.contextmanager
 def _import_later():
-    """Context in which an import of `_UNUSED` makes a `_Later`, unless it was imported before."""
-    # Keras does without a package that is missing, so nothing may stand for it.
+    """Context in which `_UNUSED` is imported as a `_Later`, and `_KERAS` is missing, unless it is there."""
+    # TensorFlow does without a package that is missing, so nothing may stand for it.
     later = {x: _Later(x) for x in _UNUSED if x not in sys.modules and importlib.util.find_spec(x)}
     if "scipy" in later:
-        parts = later["scipy"].__dict__
-        for part in ("linalg", "ndimage", "sparse"):
-            parts[part] = later[f"scipy.{part}"] = _Later(f"scipy.{part}")
-        # Keras imports the function itself.
-        parts["sparse"].issparse = lambda x: importlib.import_module("scipy.sparse").issparse(x)
-    sys.modules.update(later)
+        later["scipy"].__dict__["sparse"] = later["scipy.sparse"] = sparse = _Later("scipy.sparse")
+        # TensorFlow imports the function itself.
+        sparse.__dict__["issparse"] = lambda x: importlib.import_module("scipy.sparse").issparse(x)
+    # None makes an import raise ModuleNotFoundError, also if the package around it is not imported.
+    sys.modules.update(later := later | {x: None for x in _KERAS if x not in sys.modules})
     try:
         yield
     finally:
@@ -137,8 +131,11 @@ def hide_notices():
     All lines are shown if the context raises an exception or the process dies, and with
     TF_CPP_MIN_LOG_LEVEL=0 in the environment.
     """
+    import shutil  # here, because `import alf` needs neither
+    import subprocess
+
     stderr, awk = None, shutil.which("awk")
-    if awk is not None and os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "0":
+    if awk is not None and os.environ.get(_LEVEL) != "0":
         with contextlib.suppress(OSError):  # the process has no such stream
             stderr = os.dup(2)
     if stderr is None:

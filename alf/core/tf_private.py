@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The names of TensorFlow that ALF uses although they are not public: ten, and all of them here.
+"""The names of TensorFlow that ALF uses although they are not public: nine, and all of them here.
 
 Each says why the public way is not enough. tests/core/tf_private_test.py fails where a version of TensorFlow
-changes one of them. Importing this module changes nothing in the process.
+changes one of them. Importing this module changes nothing in the process. A tenth is in `alf.core.startup`,
+which runs before TensorFlow is imported.
 """
 
 import ctypes
@@ -46,18 +47,10 @@ def abort_exchanges(reason):
     context.context().abort_collective_ops(tf.errors.DEADLINE_EXCEEDED, reason)
 
 
-def global_seed():
-    """Returns the seed of the last `tf.random.set_seed`, an int, or None.
-
-    5: `tf.compat.v1.get_seed` keeps 31 bits of it, and cannot tell None from a number.
-    """
-    return context.global_seed()
-
-
 def read_object_graph(reader):
     """Returns the graph of the saved objects of a checkpoint, from its `tf.train.load_checkpoint`.
 
-    6: the names of variables that are public name one way to each variable, and not all ways.
+    5: the names of variables that are public name one way to each variable, and not all ways.
     """
     graph = trackable_object_graph_pb2.TrackableObjectGraph()
     graph.ParseFromString(reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH"))
@@ -67,7 +60,7 @@ def read_object_graph(reader):
 def make_untrainable(variable):
     """Makes a variable that exists not trainable.
 
-    7: publicly only the constructor does. Keras makes the variables of a user's model, which is then copied.
+    6: publicly only the constructor does. Keras makes the variables of a user's model, which is then copied.
     """
     # A layer of Keras 2 that computes in bfloat16 has its variables in wrappers.
     getattr(variable, "_variable", variable)._trainable = False
@@ -76,7 +69,7 @@ def make_untrainable(variable):
 def convert_by_autograph(function):
     """Returns a function whose Python branches and loops over tensors become those of the graph.
 
-    8: `tf.autograph.to_graph` shows errors with the lines of generated code, not of the user's; a nested
+    7: `tf.autograph.to_graph` shows errors with the lines of generated code, not of the user's; a nested
     `tf.function` would need a thread of its own in each call.
     """
     autograph = tf.__internal__.autograph
@@ -89,7 +82,7 @@ def take_from_tensorflow(function):
     TensorFlow's outermost graph would keep the function, and everything that it holds, until the process
     ends. The caller must keep the function as long as the graph may run.
 
-    9: nothing public takes it back; drivers with their environments and arrays stayed in memory.
+    8: nothing public takes it back; drivers with their environments and arrays stayed in memory.
 
     Returns:
         `function`.
@@ -108,7 +101,7 @@ def spare_version_checks():
     TensorFlow parses NumPy's version for each array to choose between two conversions. This function parses
     it once and installs the right conversion; the two are TensorFlow's.
 
-    10: without it, five arrays of a step hold the GIL for 60 us, which environments need.
+    9: without it, five arrays of a step hold the GIL for 60 us, which environments need.
     """
 
     def convert_by_numpy_1(values, dtype=None, order=None, copy=None):

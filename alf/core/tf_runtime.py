@@ -10,17 +10,14 @@ import time
 import tensorflow as tf
 from absl import logging
 
-# Not in TensorFlow's public API; TensorFlow is pinned in setup.py.
-from tensorflow.python.eager import context
-from tensorflow.python.framework import config
-
 from alf.core.devices import HOST, list_devices
-from alf.errors import ConfigError
+from alf.core.tf_private import call_flat, use_executor
 
 # The number of inter-op threads that a thread that calls functions needs. In `single_threaded`, each nested
 # function, branch and loop body runs on a thread of its own while its caller waits.
 SPARE_THREADS = 8
 _DEFAULT_THREADS = 64  # enough for most drivers
+_num_needed = 0  # the most that something in this process has asked for
 
 
 def single_threaded():
@@ -35,11 +32,10 @@ def single_threaded():
 
     The executor is TensorFlow's default with several devices, for example a CPU and a GPU: a loop could not
     compute on another device than its queues, and a function on two devices could wait for itself forever. It
-    is the default with fewer than `SPARE_THREADS` inter-op threads, too, because functions would wait for a
-    thread forever. (`alf.learner` reserves enough threads, unless TensorFlow has started before it is
-    imported.)
+    is the default with fewer inter-op threads than `reserve_threads` was asked for, too, because functions
+    would wait for a thread forever.
     """
-    is_default = len(list_devices()) > 1 or _count_threads() < SPARE_THREADS
+    is_default = len(list_devices()) > 1 or _count_threads() < max(SPARE_THREADS, _num_needed)
     return _on_host(None if is_default else "SINGLE_THREADED_EXECUTOR")
 
 
@@ -55,16 +51,15 @@ def parallel():
 
 @contextlib.contextmanager
 def _on_host(executor):
-    with tf.device(HOST), context.function_executor_type(executor):  # None is TensorFlow's default
+    with tf.device(HOST), use_executor(executor):
         yield
 
 
 @functools.cache
 def _count_threads():
     """Returns the number of TensorFlow's inter-op threads. It cannot change once TensorFlow has started."""
-    one_for_each_core = len(os.sched_getaffinity(0))
-    # 0 stands for TensorFlow's own choice.
-    return tf.config.threading.get_inter_op_parallelism_threads() or one_for_each_core
+    given = tf.config.threading.get_inter_op_parallelism_threads() or os.environ.get("TF_NUM_INTEROP_THREADS")
+    return int(given or len(os.sched_getaffinity(0)))
 
 
 class GraphFunction:
@@ -91,13 +86,13 @@ class GraphFunction:
     def __call__(self, tensors, *static):
         """Calls the function with a nest of eager tensors. Each `static`, hashable, has its own trace."""
         leaves = tf.nest.flatten(tensors)
-        key = static, tuple([x._shape_tuple() for x in leaves])
+        key = static, tuple([x.shape for x in leaves])
         if key not in self._traces:
             concrete = self._function.get_concrete_function(tensors, *static)
             # TensorFlow makes the list of captured inputs anew at each access, so it is kept.
             self._traces[key] = concrete, concrete.captured_inputs
         concrete, captured = self._traces[key]
-        return concrete._call_flat(leaves, captured)
+        return call_flat(concrete, leaves, captured)
 
 
 def trace(function, *signature):
@@ -111,65 +106,49 @@ def trace(function, *signature):
     captured = concrete.captured_inputs
 
     def call(*args):
-        # The public call of `concrete` would first format each argument as text.
-        return concrete._call_flat([tf.convert_to_tensor(x) for x in tf.nest.flatten(args)], captured)
+        return call_flat(concrete, [tf.convert_to_tensor(x) for x in tf.nest.flatten(args)], captured)
 
     return call
 
 
-def reserve_threads(num_threads: int) -> None:
-    """Makes sure that TensorFlow's inter-op pool has at least `num_threads` threads.
+def reserve_threads(num_threads: int = SPARE_THREADS, intra_op_threads: int | None = None) -> None:
+    """Makes TensorFlow start with at least `num_threads` inter-op threads, and with enough for most drivers.
 
-    Each loop in a graph occupies a thread, also while its environment steps or it waits at a queue. In a pool
-    that is too small, the pipeline would stop, and threads would learn late that a queue is closed.
+    Each loop in a graph occupies a thread, also while its environment steps. `Experiment`, `EnvSpecs` and
+    drivers call this. Where TensorFlow has started before, its threads stay as they are: all loops share
+    them, in TensorFlow's default executor, and a warning says what that costs.
 
-    Raises:
-        ConfigError: if TensorFlow has already started with fewer threads, because the pool cannot grow.
+    Args:
+        num_threads: inter-op threads.
+        intra_op_threads: threads of the pool that computes one operation, such as a large product. The pool
+            belongs to the process; TensorFlow has no such setting for a single function or thread. None
+            leaves it as it is.
     """
-    available = tf.config.threading.get_inter_op_parallelism_threads()
-    if available >= num_threads:
-        return
+    global _num_needed
+    threads = tf.config.threading
+    is_too_late = False
     try:
-        tf.config.threading.set_inter_op_parallelism_threads(num_threads)
+        if threads.get_inter_op_parallelism_threads() < num_threads:
+            threads.set_inter_op_parallelism_threads(max(num_threads, _DEFAULT_THREADS))
     except RuntimeError:
-        raise ConfigError(
-            f"{num_threads} inter-op threads are needed, TensorFlow has started with {available}: call "
-            f"alf.drivers.reserve_threads({num_threads}) before the first TensorFlow operation."
-        ) from None
-
-
-def reserve_default_threads():
-    """Reserves enough threads for most drivers and for `single_threaded`, unless TensorFlow has started."""
-    with contextlib.suppress(ConfigError):  # drivers check the number that they need
-        reserve_threads(_DEFAULT_THREADS)
-
-
-def set_intra_op_threads(num_threads):
-    """Sets how many threads of TensorFlow's intra-op pool compute one operation, such as a large product.
-
-    The pool belongs to the process; TensorFlow has no such setting for a single function or thread. If
-    TensorFlow has already started, the pool stays as it is, and a warning says so.
-    """
-    present = tf.config.threading.get_intra_op_parallelism_threads()
-    if present == num_threads:
-        return
+        is_too_late = _num_needed <= _count_threads() < num_threads  # once
+        _num_needed = max(_num_needed, num_threads)
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(num_threads)
+        if intra_op_threads not in (None, threads.get_intra_op_parallelism_threads()):
+            threads.set_intra_op_parallelism_threads(intra_op_threads)
     except RuntimeError:
+        is_too_late = True
+    if is_too_late:
         logging.warning(
-            "intra_op_threads is %d, but TensorFlow has started with %s, which cannot change: this may cost "
-            "speed; a new process has the right number",
+            "TensorFlow had started before, with %s inter-op and %s intra-op threads for %d and %s: with "
+            "small networks this costs up to half of the speed; alf.drivers.reserve_threads(%s), before the "
+            "first operation, starts it with the right ones",
+            _count_threads(),
+            threads.get_intra_op_parallelism_threads() or "all",
             num_threads,
-            present or "one for each core",
+            intra_op_threads or "any",
+            f"intra_op_threads={intra_op_threads}" if intra_op_threads else "",
         )
-
-
-def abort_exchanges(reason):
-    """Makes current and later exchanges between learner processes fail with the text `reason`.
-
-    Any thread may call this.
-    """
-    context.context().abort_collective_ops(tf.errors.DEADLINE_EXCEEDED, reason)
 
 
 def require_deterministic_operations():
@@ -179,17 +158,14 @@ def require_deterministic_operations():
 
 def timestamp():
     """Returns the seconds since the epoch, a float64 scalar, in the graph."""
-    # Not an own switch: the user may have called `enable_op_determinism`, too.
-    if not config.is_op_determinism_enabled():
-        return tf.timestamp()
-    now = tf.numpy_function(time.time, [], tf.float64)
-    now.set_shape(())
-    return now
-
-
-def global_seed():
-    """Returns the seed of the last `tf.random.set_seed`, an int, or None."""
-    return context.global_seed()
+    try:
+        with tf.init_scope(), tf.device(HOST):  # tried now: in the graph it would fail at each run
+            tf.timestamp()
+    except tf.errors.FailedPreconditionError:  # `enable_op_determinism` was called, here or by the user
+        now = tf.numpy_function(time.time, [], tf.float64)
+        now.set_shape(())
+        return now
+    return tf.timestamp()
 
 
 def share_heaps():

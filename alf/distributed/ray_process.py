@@ -10,6 +10,7 @@ import cloudpickle
 
 from alf.config.kinds import AtLeast
 from alf.config.settings import Role
+from alf.core.startup import import_tensorflow
 
 # Kinds of the settings that say how much of the cluster a process occupies.
 Resource = Annotated[float, AtLeast(0), Role.EXECUTION]
@@ -71,7 +72,8 @@ def make_here(make, import_paths):
         make: bytes, a pickled callable.
         import_paths: `sys.path` of the learner's process; entries that `sys.path` lacks here are added.
     """
-    hide_gpus()  # before the callable imports TensorFlow
+    hide_gpus()  # before TensorFlow is imported, which the callable needs
+    import_tensorflow()
     # At the end: where this node has a package itself, that one counts.
     sys.path += [path for path in import_paths if path not in sys.path]
     return cloudpickle.loads(make)()

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Drivers: environments, actors and queues that bring experience to a learner."""
 
-from alf.core.tf_private import spare_version_checks
 from alf.core.tf_runtime import reserve_threads
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.driver import Driver
@@ -27,5 +26,3 @@ __all__ = [
     "rollout",
     "rollout_episodes",
 ]
-
-spare_version_checks()

@@ -16,6 +16,7 @@ from alf.config.settings import checked
 from alf.core.annotations import Array, Environment, NestedSpec
 from alf.core.array_spec import to_array_spec
 from alf.core.nest_utils import add_leading_dims, to_tensor_spec
+from alf.core.tf_runtime import reserve_threads
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
 from alf.errors import ConfigError, EnvError
 from alf.policies.policy import Policy
@@ -110,6 +111,7 @@ class EnvSpecs:
     """
 
     def __init__(self, envs: Sequence[Environment]) -> None:
+        reserve_threads()  # before a program that uses no `Experiment` makes its networks
         envs = to_batched_envs(envs)
         if not envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")

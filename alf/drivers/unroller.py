@@ -12,7 +12,7 @@ from alf.core.nest_utils import (
     zero_where,
     zeros_from_spec,
 )
-from alf.core.tf_private import keep_python_thread, take_from_tensorflow
+from alf.core.tf_private import keep_python_thread, spare_version_checks, take_from_tensorflow
 from alf.data_structures import Experience, Frame
 from alf.drivers.env_specs import check_holds, name_env
 from alf.drivers.graph_steps import GraphSteps
@@ -86,6 +86,7 @@ class EnvUnroller:
         self._last_steps = [None] * len(envs)  # the last outputs of `_step`, for `_step_or_hold`
         self.calls = [None] * len(envs)
         self.begins, self._first_count = [True] * self.num_loops, 0
+        spare_version_checks()
         self._graph_steps = GraphSteps(envs, self.num_loops)
         self._packer = StepPacker(envs, specs, self._loop_specs.batch_size)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would

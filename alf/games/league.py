@@ -15,12 +15,12 @@ from alf.config.kinds import AtLeast, Fraction, PositiveInt
 from alf.config.settings import configurable
 from alf.core.annotations import Environment
 from alf.core.files import replace_file
-from alf.core.tf_runtime import global_seed
 from alf.drivers.metrics import Metric
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError
 from alf.games.elo import EloRating
 from alf.games.policies import Policies
+from alf.ops.draws import global_seed
 
 MAIN = "main"  # the name of the policy that learns
 FOLDER = "league"  # of the versions, in a run's directory

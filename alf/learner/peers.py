@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import Role, configurable
-from alf.core.tf_runtime import abort_exchanges
+from alf.core.tf_private import abort_exchanges
 from alf.errors import ConfigError, LostPeerError
 from alf.ops.reductions import sum_over_peers
 

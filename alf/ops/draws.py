@@ -14,8 +14,6 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-from alf.core.tf_runtime import global_seed
-
 LEARNER = -1  # the owner of the learner's draws; environments are owners from 0
 
 _seed = None  # the seed in place of that of `tf.random.set_seed`, or None
@@ -30,6 +28,11 @@ def set_seed(seed):
 def get_seed():
     """Returns the seed of graphs that are traced now, an int, or None: each draws one."""
     return global_seed() if _seed is None else _seed
+
+
+def global_seed():
+    """Returns 31 bits of the seed of the last `tf.random.set_seed`, an int, or None if there was none."""
+    return tf.compat.v1.get_seed(None)[0]
 
 
 class _Context(threading.local):

@@ -14,6 +14,7 @@ from alf.core.devices import (
     HOST,
     check_device,
     choose_for_updates,
+    find_all_gpus,
     find_gpus,
     hide_gpus,
     take_memory_as_needed,
@@ -106,7 +107,7 @@ def count_update_rows(kinds, settings, num_envs, num_steps, batch_size):
 
 def log_devices(learner_device, actor_device):
     """Logs where a run computes, in one line, if this machine has a GPU."""
-    gpus = tf.config.list_physical_devices("GPU")  # also those that are hidden
+    gpus = find_all_gpus()
     if gpus:
         logging.info(
             "this machine has %d GPU(s): updates are made on %s, actors compute on %s; "

@@ -21,7 +21,6 @@ from alf.core.randomness import spawn_seeds
 from alf.core.tf_runtime import (
     SPARE_THREADS,
     require_deterministic_operations,
-    set_intra_op_threads,
 )
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_threads
@@ -180,13 +179,10 @@ class Experiment:
         """
         if self._deterministic:
             require_deterministic_operations()
-        # First of all: TensorFlow's numbers of threads cannot change once it has started.
-        if self._intra_op_threads is not None:
-            set_intra_op_threads(self._intra_op_threads)
-        # For the loop of each environment and of at most as many actors. The driver knows the true number,
-        # but is made last: by then environments and networks have run operations, and the pool cannot grow
-        # any more.
-        reserve_threads(2 * self._num_groups + SPARE_THREADS)
+        # First of all: TensorFlow's numbers of threads cannot change once it has started. They are for the
+        # loop of each environment and of at most as many actors. The driver knows the true number, but is
+        # made last: by then environments and networks have run operations.
+        reserve_threads(2 * self._num_groups + SPARE_THREADS, self._intra_op_threads)
         # Before any operation runs: `MultiWorkerMirroredStrategy` refuses to be made afterwards.
         strategy = self._strategy() if self._strategy else None
         envs, collectors = [], None

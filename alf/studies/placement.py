@@ -137,9 +137,9 @@ def _split(items, count):
 
 def find_gpus():
     """Lists the GPUs that this process may use, texts as CUDA_VISIBLE_DEVICES names them."""
-    import tensorflow as tf  # here, because most runs have no GPU of their own
+    from alf.core.devices import find_all_gpus  # here, because most runs have no GPU of their own
 
-    count = len(tf.config.list_physical_devices("GPU"))
+    count = len(find_all_gpus())
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = map(str, range(count)) if named is None else named.split(",")
     return [name.strip() for name in names][:count]  # CUDA ignores all after an unknown name.

@@ -13,7 +13,9 @@ import tensorflow as tf
 from absl import logging
 from tensorboard.compat.proto import summary_pb2
 from tensorboard.plugins.histogram import metadata as histogram_metadata
-from tensorboard.plugins.hparams import api as hparams
+
+# Not `api`, which imports Keras.
+from tensorboard.plugins.hparams import summary_v2 as hparams
 from tensorboard.plugins.image import metadata as image_metadata
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from tensorboard.plugins.text.summary_v2 import text_pb

@@ -11,9 +11,7 @@ import time
 import tensorflow as tf
 
 from alf.bin import command, train
-from alf.config.parsing import first_line
 from alf.drivers import AsyncOffPolicyDriver
-from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.training import progress_bar
 from tests.builders import build_driver
@@ -67,18 +65,14 @@ def run_script():
 
 
 def few_threads():
-    """TensorFlow starts with 10 threads, which are enough for one environment. Prints the error of two."""
+    """Drivers of 1, 5 and 6 environments after TensorFlow has started with 10 threads."""
     tf.config.threading.set_inter_op_parallelism_threads(10)
     tf.constant(1) + 1
-    envs = make_counting_envs(1)
-    driver = build_driver(
-        AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=1
-    )
-    driver.start()
-    assert driver.run_async() > 0
-    driver.stop()
-    envs = make_counting_envs(2)
-    try:
-        build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
-    except ConfigError as error:
-        print(first_line(error))
+    for num_envs in (1, 5, 6):
+        envs = make_counting_envs(num_envs)
+        driver = build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
+        driver.start()
+        for _ in range(20):
+            driver.learner.observe(driver.get_training_exps()[0])
+        driver.stop()
+        print(sum(map(len, driver.learner.observed)) > 0)

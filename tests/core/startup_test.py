@@ -90,16 +90,18 @@ def test_a_line_without_an_end_is_shown():
 def test_why_tensorflow_did_not_start_is_shown(tmp_path):
     code = f"import os; os.write(2, {NOTICES[1].encode()!r}); raise ImportError('gone')"
     (tmp_path / "tensorflow.py").write_text(code)
-    result = run("import alf.drivers", tmp_path)
+    result = run("from alf.core.startup import import_tensorflow; import_tensorflow()", tmp_path)
     assert result.returncode == 1
     assert result.stderr.startswith(NOTICES[1]) and result.stderr.endswith("ImportError: gone\n")
 
 
 # TensorFlow logs at its import, when it looks for GPUs, and at the first operation that oneDNN lacks.
 START = """
-import alf
+from alf.core.startup import import_tensorflow
+import_tensorflow()
 import tensorflow as tf
-tf.config.list_physical_devices()
+from alf.core.devices import find_gpus, list_devices
+find_gpus(), list_devices()
 tf.function(tf.transpose)(tf.zeros([1, 2], tf.uint8))
 """
 ENCODE = """
@@ -126,33 +128,52 @@ def test_a_process_without_stderr_starts_tensorflow():
     assert run(code, preexec_fn=lambda: os.close(2)).stdout == "started\n"
 
 
-# What TensorFlow would import, where it is installed. It needs none of it to train.
-UNUSED = ("h5py", "pandas", "requests", "scipy")
+def test_afterwards_it_logs_errors_only():
+    code = START + "import sys; from absl import logging; print(os.environ.get('TF_CPP_MIN_LOG_LEVEL'))"
+    # Two values of one key, about which TensorFlow warns.
+    warns = "tf.debugging.set_log_device_placement(True); tf.function(tf.tanh)(1.0)"
+    result = run(f"import os\n{code}\n{warns}")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "None\n", "")
+
+
+# What TensorFlow would import, where it is installed. ALF needs none of it.
+UNUSED = ("h5py", "keras", "requests", "scipy", "tf_keras")
 USES = {
-    "pandas": """
-import pandas
-model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(pandas.DataFrame({"x": [1.0, 2.0]}), pandas.Series([1.0, 2.0]), verbose=0)
-""",
     "h5py": """
-model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(1,))])
-model.save_weights("weights.h5")
-model.load_weights("weights.h5")
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.build((None, 1))
+model.save_weights("model.weights.h5")
+model.load_weights("model.weights.h5")
+from tensorflow.python.keras.saving import hdf5_format
+assert hdf5_format.h5py.File is __import__("h5py").File
+""",
+    "keras": """
+from tensorflow.keras import layers
+import keras
+assert layers.Dense is keras.layers.Dense is tf.keras.layers.Dense
+assert tf.optimizers.Adam is keras.optimizers.Adam
 """,
     "scipy": """
-import numpy as np
-turned = tf.keras.preprocessing.image.apply_affine_transform(np.eye(8)[..., None], theta=90)
-assert turned.shape == (8, 8, 1)
+import numpy as np, scipy.sparse
 from tensorflow.python.keras.engine import training_arrays_v1
-import scipy.sparse
 assert training_arrays_v1.issparse(scipy.sparse.eye(3)) and not training_arrays_v1.issparse(np.eye(3))
 """,
 }
+IMPORT = "from alf.core.startup import import_tensorflow; import_tensorflow(); import tensorflow as tf\n"
 
 
 def test_a_run_imports_nothing_that_it_does_not_use(tmp_path):
-    unused = (*UNUSED, "gym", "matplotlib", "optuna", "ray", "tensorflow_probability", "tf_agents")
+    unused = (
+        *UNUSED,
+        "gym",
+        "keras",
+        "matplotlib",
+        "optuna",
+        "pandas",
+        "ray",
+        "tensorflow_probability",
+        "tf_agents",
+    )
     code = f"""
 import sys, alf
 alf.train("CartPole-v1", steps=2000, root_dir="run")
@@ -164,32 +185,32 @@ print([name for name in {unused} if name in sys.modules])
 @pytest.mark.parametrize("name", USES)
 def test_what_is_not_imported_can_be_used_all_the_same(name, tmp_path):
     pytest.importorskip(name)
-    result = run(f"import alf\nimport tensorflow as tf\n{USES[name]}", cwd=tmp_path)
+    result = run(IMPORT + USES[name], cwd=tmp_path)
     assert result.returncode == 0, result.stderr
 
 
 def test_what_was_imported_before_stays():
     pytest.importorskip("scipy")
-    code = "import sys, scipy, alf.drivers; print(sys.modules['scipy'] is scipy, scipy.__name__)"
-    assert run(code).stdout == "True scipy\n"
+    code = f"import sys, keras, scipy\n{IMPORT}"
+    result = run(f"{code}print(sys.modules['scipy'] is scipy, sys.modules['keras'] is keras, scipy.__name__)")
+    assert result.stdout == "True True scipy\n", result.stderr
 
 
-def test_keras_does_without_what_is_missing(tmp_path):
-    code = """
+def test_tensorflow_does_without_what_is_missing():
+    code = f"""
 import sys
-for name in ("h5py", "pandas", "scipy"):
+for name in ('h5py', 'keras', 'scipy'):
     sys.modules[name] = None  # as where it is not installed
-import alf, tensorflow as tf
-model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
-model.compile("sgd", "mse")
-model.fit(tf.ones([2, 1]), tf.ones([2]), verbose=0)
+{IMPORT}
+from tensorflow.python.keras.engine import training_arrays_v1
+print(training_arrays_v1.issparse, tf.reduce_sum(tf.ones(3)).numpy())
 """
-    result = run(code, cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
+    result = run(code)
+    assert result.stdout == "None 3.0\n", result.stderr
 
 
 @pytest.mark.parametrize("switch", ["enable", "disable"])
 def test_garbage_collection_looks_at_nothing_of_tensorflow(switch):
-    code = f"import gc; gc.{switch}(); import alf, tensorflow"
-    result = run(f"{code}; print(gc.isenabled(), gc.get_freeze_count() > 100_000)")
+    code = f"import gc; gc.{switch}()\n{IMPORT}"
+    result = run(f"{code}print(gc.isenabled(), gc.get_freeze_count() > 100_000)")
     assert result.stdout == f"{switch == 'enable'} True\n", result.stderr

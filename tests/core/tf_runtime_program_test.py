@@ -29,7 +29,7 @@ def test_the_intra_op_pool_has_as_many_threads_as_set(run):
 
 @pytest.mark.parametrize("started_with, threads", [(0, 64), (1, 1), (2, 2), (8, 8)])
 def test_functions_in_functions_do_not_wait_for_each_other(run, started_with, threads):
-    """On any number of cores, also where a user's program has started TensorFlow before it imports ALF."""
+    """On any number of cores, also where a user's program has started TensorFlow before."""
     assert run("nest_functions", started_with) == [4, threads]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.core.tf_runtime import GraphFunction, set_intra_op_threads, trace
+from alf.core.tf_runtime import GraphFunction, reserve_threads, trace
 from alf.errors import ConfigError
 from alf.training import Experiment
 
@@ -18,14 +18,16 @@ def test_more_threads_than_tensorflow_can_start_are_refused():
         Experiment(intra_op_threads=100_000)
 
 
-def test_a_pool_that_is_there_stays_as_it_is(caplog):
+def test_pools_that_are_there_stay_as_they_are(caplog):
     tf.zeros(()).numpy()  # TensorFlow starts
-    present = tf.config.threading.get_intra_op_parallelism_threads()
-    set_intra_op_threads(present)
+    threads = tf.config.threading
+    present = threads.get_inter_op_parallelism_threads(), threads.get_intra_op_parallelism_threads()
+    reserve_threads(*present)
     assert not caplog.text
-    set_intra_op_threads(present + 1)
-    assert f"intra_op_threads is {present + 1}, but TensorFlow has started with" in caplog.text
-    assert tf.config.threading.get_intra_op_parallelism_threads() == present
+    reserve_threads(intra_op_threads=present[1] + 1)
+    assert f"for 8 and {present[1] + 1}: " in caplog.text
+    assert f"alf.drivers.reserve_threads(intra_op_threads={present[1] + 1}), " in caplog.text
+    assert present == (threads.get_inter_op_parallelism_threads(), threads.get_intra_op_parallelism_threads())
 
 
 @pytest.mark.parametrize("num_threads", [0, 1.5, True])

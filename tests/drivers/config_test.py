@@ -170,20 +170,6 @@ def test_reward_of_too_high_a_rank():
         build_driver(SyncOffPolicyDriver, [SpecEnvironment(2, *specs)], RecordingLearner(FrozenPolicy(env)))
 
 
-def test_it_is_too_late_for_more_threads(monkeypatch):
-    """TensorFlow has started. That as many threads are enough see tests/bin/late_threads_test.py."""
-    tf.constant(1) + 1
-    monkeypatch.setattr(tf.config.threading, "get_inter_op_parallelism_threads", lambda: 10)
-
-    def make_driver(num_envs):
-        envs = make_counting_envs(num_envs)
-        return build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
-
-    make_driver(1).stop()
-    with config_error("11 inter-op threads are needed", "with 10: call .*reserve_threads.11. before"):
-        make_driver(2)
-
-
 # --- What environments return.
 
 
