@@ -13,6 +13,7 @@ from alf.config.listing import format_page, list_settings
 from alf.config.registry import import_settings
 from alf.config.settings import find_setting
 from alf.config.translations import read_tables
+from alf.core.startup import import_tensorflow
 
 DOCS = Path(__file__).parent
 
@@ -59,6 +60,7 @@ def make_pages():
 
 
 def main(arguments):
+    import_tensorflow()
     import_settings()
     stale = []
     for path, text in make_pages().items():

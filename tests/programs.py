@@ -85,7 +85,8 @@ def _start_shared_server():
     It has imported what takes long, and no command: the flags of some of them exclude each other.
     """
     folder = tempfile.TemporaryDirectory()
-    server = ForkServer(Path(folder.name), environment(PYTHONPATH=str(ROOT)), "alf.training", "alf.testing")
+    modules = "tests.quiet_start", "alf.training", "alf.testing"
+    server = ForkServer(Path(folder.name), environment(PYTHONPATH=str(ROOT)), *modules)
     atexit.register(folder.cleanup)
     atexit.register(server.close)
     return server

@@ -206,7 +206,7 @@ def root_of(tmp_path_factory):
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory):
     """Runs a command, or another function, in a fork of a process that has imported them all."""
-    modules = ["alf.training", *(f"alf.bin.{name}" for name in FORKED)]
+    modules = ["tests.quiet_start", "alf.training", *(f"alf.bin.{name}" for name in FORKED)]
     modules += [
         "alf.tools.env_check",
         "alf.tools.throughput",

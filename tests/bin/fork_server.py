@@ -17,14 +17,11 @@ import sys
 import threading
 import traceback
 
-from alf.core import startup
-
 # After which SIGALRM kills a process, which hangs: one that is waited for, and one that a test looks at.
 _WAITED_SECONDS, _STARTED_SECONDS = 240, 1200
 
 
 def main(*modules):
-    startup.import_tensorflow()  # as a command does
     for module in modules:
         importlib.import_module(module)
     print("ready", flush=True)

@@ -1,0 +1,11 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""Its import starts TensorFlow as a command does, for processes that fork."""
+
+from alf.core.startup import import_tensorflow
+
+import_tensorflow()
+
+from alf.core.devices import find_gpus  # noqa: E402
+
+# Here, because TensorFlow makes absl call this before it parses flags, where TensorFlow was imported before.
+find_gpus()
