@@ -111,3 +111,31 @@ def test_any_order_works():
         own = OWN_GIN.format(is_locked)
         assert run(ORDER.format(before=others + own, after="")) == [3, is_locked, 7]
         assert run(ORDER.format(before="", after=own + others)) == [3, is_locked, 7]
+
+
+RUNS = """
+import json, sys
+{own}
+def describe():
+    return [gin.config_str(), gin.operative_config_str(), gin.config_is_locked(), mine()]
+
+mine()
+before, seen = describe(), []
+import alf
+for settings in (dict(), dict(learning_rate="much")):
+    try:
+        alf.train("CartPole-v1", steps=500, num_envs=2, root_dir={root!r}, **settings)
+    except alf.ConfigError:
+        seen.append("refused")
+    seen.append(describe() == before)
+alf.load_agent({root!r}).predict([0.0] * 4)
+seen.append(describe() == before)
+print(json.dumps([seen, "mine" in open({root!r} + "/operative_config.gin").read()]))
+"""
+
+
+def test_the_configuration_of_a_program_is_its_own_again(tmp_path):
+    """After a run, after one that is refused, and after an agent is loaded."""
+    for is_locked in (True, False):
+        code = RUNS.format(own=OWN_GIN.format(is_locked), root=str(tmp_path / str(is_locked)))
+        assert run(code) == [[True, "refused", True, True], False]
