@@ -9,8 +9,8 @@ from alf.core.nest_utils import add_leading_dims, name_leaves, zeros_from_spec
 from alf.data_structures import PolicyStep
 from alf.policies.agent import agent_state_spec, choose_action
 
-# A SavedModel keeps the name and the fields of a named tuple, and takes any that has the same ones: what its
-# reader has written, or a `TimeStep` of TF-Agents. ALF's own one has more fields.
+# TF-Agents' name and fields, which are in the file: a model takes a named tuple that has the same ones,
+# whoever wrote it. ALF's own `TimeStep` has more.
 TimeStep = collections.namedtuple("TimeStep", ["step_type", "reward", "discount", "observation"])
 
 

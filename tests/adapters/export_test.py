@@ -42,6 +42,8 @@ def test_both_formats_have_the_same_signatures(tmp_path, case, deterministic):
     assert plain == saver
     names = {"action", "get_initial_state", "get_metadata", "get_train_step", "serving_default"}
     assert plain.keys() == names and len(plain["action"][0]) > 4
+    arguments = [model.action.concrete_functions[0].structured_input_signature[0] for model in models]
+    tf.nest.assert_same_structure(arguments[0], arguments[1][:2])  # named tuples by their names, too
     states = [model.get_initial_state(tf.constant(3)) for model in models]
     tf.nest.assert_same_structure(*states)
     assert [x.shape[0] for x in tf.nest.flatten(states)] == [3] * len(tf.nest.flatten(states))
