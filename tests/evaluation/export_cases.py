@@ -92,7 +92,7 @@ CASES = {
 }
 
 
-def make_case(env_name, transformers, make_policy, seed=3):
+def make_case(env_name, transformers, make_policy, seed=7):
     """Makes two sub-environments, and a policy whose actions differ from state to state."""
     limit = {} if callable(env_name) else {"max_episode_steps": 15}
     env = load(env_name, 2, seed=seed, num_workers="auto" if env_name == "CartPole-v1" else 0, **limit)
