@@ -1,12 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Recurrent layers: cells against the literal formulas and Keras, unrolls against single steps."""
+"""Recurrent layers: against Keras, and unrolls against single steps."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.errors import ConfigError
-from alf.networks.recurrent import GRU, LSTM, gru_step, lstm_step
+from alf.networks.recurrent import GRU, LSTM
 
 T, B, D, U = 7, 3, 4, 5
 CELLS = [GRU, LSTM]
@@ -14,10 +14,6 @@ CELLS = [GRU, LSTM]
 
 def random(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
-
-
-def sigmoid(x):
-    return 1.0 / (1.0 + np.exp(-x))
 
 
 def random_state(rnn, batch_size=B):
@@ -40,27 +36,6 @@ def unroll(rnn, x, state, is_first=None):
         tf.reshape(x, (-1, x.shape[-1])), state, is_first
     )
     return tf.reshape(outputs, (*x.shape[:2], -1)), state
-
-
-def test_gru_step_is_the_formula():
-    x, h, kernel, bias = random(B, 3 * U), random(B, U), random(U, 3 * U), random(U, seed=1)
-    x_z, x_r, x_c = np.split(x, 3, axis=1)
-    w_z, w_r, w_c = np.split(kernel, 3, axis=1)
-    z, r = sigmoid(x_z + h @ w_z), sigmoid(x_r + h @ w_r)
-    expected = z * h + (1 - z) * np.tanh(x_c + r * (h @ w_c + bias))
-    output, state = gru_step(x, h, kernel, bias)
-    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(output, state)
-
-
-def test_lstm_step_is_the_formula():
-    x, h, c, kernel = random(B, 4 * U), random(B, U), random(B, U, seed=1), random(U, 4 * U)
-    i, f, g, o = np.split(x + h @ kernel, 4, axis=1)
-    new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
-    new_h = sigmoid(o) * np.tanh(new_c)
-    output, state = lstm_step(x, (h, c), kernel)
-    np.testing.assert_allclose(output, new_h, rtol=1e-4, atol=1e-5)
-    assert_close(state, (new_h, new_c))
 
 
 @pytest.mark.parametrize("cell", CELLS)

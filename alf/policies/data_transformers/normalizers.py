@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Data transformers that scale by statistics of the collected experience."""
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from alf.core.annotations import Array, Nest, NestedSpec
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.errors import ConfigError
 from alf.ops.reductions import sum_over_peers
+from alf.ops.scan import scan
 from alf.policies.data_transformers.data_transformer import DataTransformer
 from alf.schedules import Schedule, ScheduledFloat
 
@@ -180,11 +180,9 @@ class RewardNormalizer(DataTransformer):
 
     def observe(self, experience: Experience, state: Nest) -> None:
         discount, reward = self._mask(experience.reward, experience.step_type)
-        # A Python loop, unrolled while tracing; `tf.scan` takes several times as long.
-        rows = zip(tf.unstack(discount), tf.unstack(reward), strict=True)
-        _, _, *sums = itertools.accumulate(rows, lambda total, row: row[0] * total + row[1], initial=state)
+        _, (sums,) = scan(_discounted_sums, state, (discount, reward), 1)
         # Row 0 was counted as row T of the previous unroll. A FIRST row has no reward.
-        self._statistics.update(tf.stack(sums), tf.not_equal(experience.step_type[1:], FIRST))
+        self._statistics.update(sums.stack()[1:], tf.not_equal(experience.step_type[1:], FIRST))
 
     def _mask(self, reward, step_type):
         """Returns the factor of the previous sum and the addend, for each row: both are 0 at FIRST rows."""
@@ -192,3 +190,12 @@ class RewardNormalizer(DataTransformer):
         if self.reward_spec.shape.rank:
             is_first = is_first[..., tf.newaxis]
         return tf.where(is_first, 0.0, self._discount), tf.where(is_first, 0.0, reward)
+
+
+def _discounted_sums(total, discount, reward):
+    """Computes `total = discount * total + reward` for each row, for `scan`."""
+    totals = []
+    for discount_t, reward_t in zip(tf.unstack(discount), tf.unstack(reward), strict=True):
+        total = discount_t * total + reward_t
+        totals.append(total)
+    return total, [totals]
