@@ -162,8 +162,15 @@ def products(network, spec):
 
 @pytest.mark.parametrize(
     "name, num_products",
-    # A recurrent layer: one product of all inputs, and one of each step's state.
-    [("mlp", 2), ("separate", 4), ("nested", 4 + 2 + 2), ("gru", 2 + 1 + T), ("nature", 4), ("keras", 2 + T)],
+    # A recurrent layer: one product of all inputs, and one of each step's state for each of three gates.
+    [
+        ("mlp", 2),
+        ("separate", 4),
+        ("nested", 4 + 2 + 2),
+        ("gru", 2 + 1 + 3 * T),
+        ("nature", 4),
+        ("keras", 2 + 3 * T),
+    ],
 )
 def test_all_products_but_the_heads_are_bfloat16(name, num_products):
     make_network, spec, _ = NETWORKS[name]
