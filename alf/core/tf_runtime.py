@@ -131,8 +131,10 @@ def reserve_threads(num_threads: int = SPARE_THREADS, intra_op_threads: int | No
         if threads.get_inter_op_parallelism_threads() < num_threads:
             threads.set_inter_op_parallelism_threads(max(num_threads, _DEFAULT_THREADS))
     except RuntimeError:
-        is_too_late = _num_needed <= _count_threads() < num_threads  # once
-        _num_needed = max(_num_needed, num_threads)
+        # Once, and with the numbers of a run: `EnvSpecs` calls this before anybody knows them.
+        if num_threads > SPARE_THREADS:
+            is_too_late = _num_needed <= _count_threads() < num_threads
+            _num_needed = max(_num_needed, num_threads)
     try:
         if intra_op_threads not in (None, threads.get_intra_op_parallelism_threads()):
             threads.set_intra_op_parallelism_threads(intra_op_threads)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
 from alf.core.annotations import Array, Environment
-from alf.core.tf_runtime import reserve_threads, single_threaded
+from alf.core.tf_runtime import SPARE_THREADS, reserve_threads, single_threaded
 from alf.data_structures import Experience, count_transitions
 from alf.drivers.actor_thread import answer_frame
 from alf.drivers.driver import Driver
@@ -63,7 +63,7 @@ class SyncOffPolicyDriver(Driver):
         specs = self._specs
         self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
         # The thread of the environments, and the caller.
-        reserve_threads(2 + count_nested_threads(self._envs))
+        reserve_threads(2 + SPARE_THREADS + count_nested_threads(self._envs))
         self.clocks.environments.append(StageClock())
         self._threads.unroller = self._unroller = EnvUnroller(
             self._envs,
