@@ -117,8 +117,14 @@ RUNS = """
 import json, sys
 {own}
 def describe():
-    return [gin.config_str(), gin.operative_config_str(), gin.config_is_locked(), mine()]
+    state = [gin.config_str(), gin.operative_config_str(), gin.config_is_locked(), mine()]
+    return state + [gin.current_scope_str(), gin.config._FILE_READERS[:], gin.config._FINALIZE_HOOKS[:]]
 
+@gin.config.register_finalize_hook
+def check(config):
+    raise ValueError("called with another configuration")
+scope = gin.config_scope("program")
+scope.__enter__()
 mine()
 before, seen = describe(), []
 import alf
@@ -130,7 +136,8 @@ for settings in (dict(), dict(learning_rate="much")):
     seen.append(describe() == before)
 alf.load_agent({root!r}).predict([0.0] * 4)
 seen.append(describe() == before)
-print(json.dumps([seen, "mine" in open({root!r} + "/operative_config.gin").read()]))
+text = open({root!r} + "/operative_config.gin").read()
+print(json.dumps([seen, "mine" in text or "program" in text]))
 """
 
 

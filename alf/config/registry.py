@@ -201,19 +201,26 @@ def read_files_with(opener: Callable[[str], Any], can_open: Callable[[str], bool
 def own_config() -> Iterator[None]:
     """Context manager that gives gin an empty configuration, and restores the previous one at the end.
 
-    No other thread may use gin meanwhile.
+    In it there are no scope, no hooks and no readers of files of the program's. No other thread may use gin
+    meanwhile.
     """
     config = gin.config
-    # The same dict objects must stay, because gin's modules refer to them: only their content is swapped.
+    # The same objects must stay, because gin's modules refer to them: only their content is swapped.
     stores = [config._CONFIG, config._OPERATIVE_CONFIG, config._SINGLETONS]
     kept, imports, is_locked = [dict(store) for store in stores], set(config._IMPORTS), gin.config_is_locked()
+    lists = [config._FILE_READERS, config._FINALIZE_HOOKS]
+    kept_lists = [list(x) for x in lists]
     gin.clear_config()
+    config._FINALIZE_HOOKS.clear()
     try:
-        yield
+        with gin.config_scope(None):
+            yield
     finally:
         gin.clear_config()
         for store, content in zip(stores, kept, strict=True):
             store.update(content)
+        for target, items in zip(lists, kept_lists, strict=True):
+            target[:] = items
         config._IMPORTS.update(imports)
         # To clear the configuration unlocks it.
         config._set_config_is_locked(is_locked)
