@@ -1,120 +1,160 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Measures recurrent layers: `python -m benchmarks.recurrent --rounds=N`.
+"""Measures recurrent layers: `python -m benchmarks.recurrent --lengths=32,128,512 --rounds=N`.
 
-Time of outputs and gradients of an unroll of 32 steps, as a Markdown table. The kinds take turns, and each is
-compared with ALF's layer in the same round, so that other load on the machine matters less: medians of the
-rounds. Keras' layers do less, they have no reset at an episode's first step.
+A Markdown table of CPU time: seconds of the first call, which traces, and milliseconds of the outputs and
+gradients of one unroll. The graph is in a loop and runs on one thread, like the learner's updates for
+minibatches. The kinds take turns, and each is compared with ALF's layer in the same round, so that other
+load on the machine matters less: medians of the rounds. Keras' layers do less, they have no reset at an
+episode's first step.
 """
 
-import functools
 import statistics
 import time
 
+import keras
 import tensorflow as tf
 from absl import app, flags
 
+from alf.core.tf_runtime import single_threaded
 from alf.networks import GRU, LSTM
 
+_LENGTHS = flags.DEFINE_list("lengths", ["32", "64", "128"], "Steps of an unroll.")
+_BATCHES = flags.DEFINE_list("batches", ["8", "32", "256"], "Sizes of a batch.")
+_UNITS = flags.DEFINE_list("units", ["64", "256"], "Sizes of the state.")
+_KINDS = flags.DEFINE_list("kinds", [], "Kinds to compare with ALF's layer; all by default.")
 _ROUNDS = flags.DEFINE_integer("rounds", 9, "Measurements of each kind.", lower_bound=1)
-_CALLS = flags.DEFINE_integer("calls", 5, "Unrolls of each measurement.", lower_bound=1)
-_THREADS = flags.DEFINE_integer("threads", 1, "Threads of TensorFlow, 0 for one per core.", lower_bound=0)
-_LENGTH, _BATCH_SIZES, _UNITS = 32, (8, 64), (64, 256)
-_CELLS = {GRU: tf.keras.layers.GRU, LSTM: tf.keras.layers.LSTM}
+_SECONDS = flags.DEFINE_float("seconds", 0.2, "Least CPU seconds of a measurement.")
+_CELLS = {GRU: keras.layers.GRU, LSTM: keras.layers.LSTM}
+
+
+def _row(cell, x, state, is_first, weights):
+    """One step without a gradient of its own. Returns the new state."""
+    kernel, *bias = weights
+    state = [tf.where(is_first[:, tf.newaxis], 0.0, s) for s in state]
+    p = tf.split(state[0] @ kernel, cell.num_gates, axis=1)
+    p[-1] = tf.nn.bias_add(p[-1], *bias) if bias else p[-1]
+    return list(cell.step(tf.split(x, cell.num_gates, axis=1), p, state)[0])
+
+
+def _written_out(rnn, x, state, is_first):
+    """Each step in the graph, with TensorFlow's gradient."""
+    x_kernel, x_bias, *weights = rnn._all_weights()
+    x = tf.reshape(x @ x_kernel + x_bias, (*is_first.shape, -1))
+    outputs = []
+    for x_t, is_first_t in zip(tf.unstack(x), tf.unstack(is_first), strict=True):
+        state = _row(rnn._cell, x_t, state, is_first_t, weights)
+        outputs.append(state[0])
+    return tf.stack(outputs)
 
 
 def _while_loop(rnn, x, state, is_first):
-    """The recurrent layer's `unroll`, with a loop in the graph; returns the outputs alone."""
+    """A loop over the steps, with TensorFlow's gradient."""
+    x_kernel, x_bias, *weights = rnn._all_weights()
     length, batch_size = is_first.shape
-    x, weights = rnn._project(x)
-    x = tf.reshape(x, (length, batch_size, -1))
+    x = tf.reshape(x @ x_kernel + x_bias, (length, batch_size, -1))
 
     def step(t, state, outputs):
-        reset = is_first[t][:, tf.newaxis]
-        state = tf.nest.map_structure(lambda s: tf.where(reset, 0.0, s), state)
-        output, state = rnn._step(x[t], state, *weights)
-        return t + 1, state, outputs.write(t, output)
+        state = _row(rnn._cell, x[t], state, is_first[t], weights)
+        return t + 1, state, outputs.write(t, state[0])
 
     outputs = tf.TensorArray(tf.float32, length, element_shape=(batch_size, rnn.size))
-    _, _, outputs = tf.while_loop(
-        lambda t, *_: t < length, step, (0, state, outputs), maximum_iterations=length
-    )
-    return outputs.stack()
+    start = 0, state, outputs
+    return tf.while_loop(lambda t, *_: t < length, step, start, maximum_iterations=length)[2].stack()
 
 
 def _with_gradient(forward, x, variables, **kwargs):
-    """A function that computes outputs and returns gradients, also with respect to the input."""
+    """A function without arguments that computes outputs and returns gradients, also to the input."""
 
-    @tf.function(autograph=False, **kwargs)
-    def run(x):
+    def update(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
             loss = tf.reduce_sum(tf.square(forward(x)))
         return tape.gradient(loss, [x, *variables])
 
-    return functools.partial(run, x)
+    @tf.function(autograph=False, **kwargs)
+    def run(x):
+        zeros = [tf.zeros(v.shape) for v in (x, *variables)]
+        return tf.while_loop(lambda *_: True, lambda *_: update(x), zeros, maximum_iterations=1)
+
+    return lambda: run(x)
 
 
-def make_kinds(cell, batch_size, units):
+def make_kinds(make, length, batch_size, units):
     """Returns a dict from the kind of unroll to a function without arguments."""
-    rnn = cell(units, units, seed=0)
-    x = tf.random.stateless_normal((_LENGTH * batch_size, units), (0, 1))
-    state = tf.nest.map_structure(lambda s: tf.zeros((batch_size, *s.shape)), rnn.state_spec)
-    is_first = tf.random.stateless_uniform((_LENGTH, batch_size), (0, 2)) < 0.02
-    layer = _CELLS[cell](units, return_sequences=True, time_major=True)
-    layer.build((_LENGTH, batch_size, units))
+    rnn = make(units, units, seed=0)
+    x = tf.random.stateless_normal((length * batch_size, units), (0, 1))
+    state = [tf.zeros((batch_size, units)) for _ in tf.nest.flatten(rnn.state_spec)]
+    is_first = tf.random.stateless_uniform((length, batch_size), (0, 2)) < 0.02
+    layer = _CELLS[make](units, return_sequences=True)
+    layer.build((batch_size, length, units))
 
     def unroll(x):
-        return rnn.unroll(x, state, is_first)[0]
+        return rnn.unroll(x, tf.nest.pack_sequence_as(rnn.state_spec, state), is_first)[0]
 
-    def while_loop(x):
-        return _while_loop(rnn, x, state, is_first)
+    def in_keras(x):
+        x = tf.transpose(tf.reshape(x, (length, batch_size, units)), (1, 0, 2))
+        return tf.transpose(layer(x, initial_state=state), (1, 0, 2))
 
-    def keras(x):
-        return layer(tf.reshape(x, (_LENGTH, batch_size, units)), initial_state=tf.nest.flatten(state))
-
-    return {
-        "ALF": _with_gradient(unroll, x, rnn.trainable_variables),
-        "ALF, jit_compile": _with_gradient(unroll, x, rnn.trainable_variables, jit_compile=True),
-        "tf.while_loop": _with_gradient(while_loop, x, rnn.trainable_variables),
-        "Keras, no reset": _with_gradient(keras, x, layer.trainable_variables),
+    variables = rnn.trainable_variables
+    kinds = {
+        "ALF": lambda: _with_gradient(unroll, x, variables),
+        "written out": lambda: _with_gradient(lambda x: _written_out(rnn, x, state, is_first), x, variables),
+        "tf.while_loop": lambda: _with_gradient(lambda x: _while_loop(rnn, x, state, is_first), x, variables),
+        "Keras, no reset": lambda: _with_gradient(in_keras, x, [v.value for v in layer.trainable_variables]),
+        "ALF, XLA": lambda: _with_gradient(unroll, x, variables, jit_compile=True),
     }
+    chosen = _KINDS.value or list(kinds)
+    return {name: make() for name, make in kinds.items() if name in ("ALF", *chosen)}
 
 
-def measure(kinds, rounds, calls):
-    """Returns a dict from each kind to its seconds per call, a list of one for each round."""
-    for run in kinds.values():
-        for _ in range(3):  # traces, compiles, warms up
-            run()
-    seconds = {kind: [] for kind in kinds}
+def measure(kinds, rounds, seconds):
+    """Returns dicts from each kind to the seconds of the first call, and to those of a call in each round."""
+    first, each, calls = {}, {kind: [] for kind in kinds}, {}
+    for kind, run in kinds.items():
+        start = time.process_time()
+        run()
+        first[kind] = time.process_time() - start
+        for _ in range(2):  # warms up
+            start = time.process_time()
+            run()[0].numpy()
+        calls[kind] = 1 + int(seconds / (time.process_time() - start))
     for _ in range(rounds):
         for kind, run in kinds.items():
-            start = time.perf_counter()
-            for _ in range(calls):
+            start = time.process_time()
+            for _ in range(calls[kind]):
                 gradients = run()
             gradients[0].numpy()  # waits for it
-            seconds[kind].append((time.perf_counter() - start) / calls)
-    return seconds
+            each[kind].append((time.process_time() - start) / calls[kind])
+    return first, each
+
+
+def _row_of_table(name, length, units, batch_size, first, each):
+    ours = each["ALF"]
+    cells = [name, length, units, batch_size, f"{1000 * statistics.median(ours):.1f}", f"{first['ALF']:.1f}"]
+    for kind in list(each)[1:]:
+        ratio = statistics.median(a / b for a, b in zip(each[kind], ours, strict=True))
+        cells += [f"x {ratio:.2f}", f"{first[kind]:.1f}"]
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def main(argv):
     del argv
     tf.get_logger().setLevel("ERROR")  # it takes the many functions of one name for a mistake
-    tf.config.threading.set_intra_op_parallelism_threads(_THREADS.value)
-    tf.config.threading.set_inter_op_parallelism_threads(_THREADS.value)
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(8)  # which `single_threaded` needs
     header = None
-    for cell in _CELLS:
-        for units in _UNITS:
-            for batch_size in _BATCH_SIZES:
-                kinds = make_kinds(cell, batch_size, units)
-                seconds = measure(kinds, _ROUNDS.value, _CALLS.value)
-                if header is None:
-                    header = ["cell", "units", "batch", "ALF, ms", *list(seconds)[1:]]
-                    print("| " + " | ".join(header) + " |\n|" + " --- |" * len(header))
-                ours, *others = seconds.values()
-                ratios = [statistics.median(a / b for a, b in zip(other, ours)) for other in others]
-                cells = [cell.__name__, str(units), str(batch_size), f"{1000 * statistics.median(ours):.1f}"]
-                cells += [f"x {ratio:.2f}" for ratio in ratios]
-                print("| " + " | ".join(cells) + " |", flush=True)
+    for make in _CELLS:
+        for sizes in [
+            (int(t), int(u), int(b)) for t in _LENGTHS.value for u in _UNITS.value for b in _BATCHES.value
+        ]:
+            length, units, batch_size = sizes
+            with single_threaded():
+                results = measure(make_kinds(make, length, batch_size, units), _ROUNDS.value, _SECONDS.value)
+            if header is None:
+                kinds = [f"{kind} | first, s" for kind in list(results[0])[1:]]
+                header = " | ".join(["cell", "steps", "units", "batch", "ALF, ms", "first, s", *kinds])
+                print(f"| {header} |\n|" + " --- |" * (header.count("|") + 1))
+            print(_row_of_table(make.__name__, *sizes, *results), flush=True)
 
 
 if __name__ == "__main__":
