@@ -162,7 +162,7 @@ def timestamp():
     """Returns the seconds since the epoch, a float64 scalar, in the graph."""
     try:
         with tf.init_scope(), tf.device(HOST):  # tried now: in the graph it would fail at each run
-            tf.timestamp()
+            tf.raw_ops.Timestamp()
     except tf.errors.FailedPreconditionError:  # `enable_op_determinism` was called, here or by the user
         now = tf.numpy_function(time.time, [], tf.float64)
         now.set_shape(())

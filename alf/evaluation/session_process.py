@@ -14,8 +14,7 @@ import pickle
 import sys
 import time
 
-from alf.evaluation.session import Session
-from alf.runs.saved_run import SavedRun
+from alf.core.startup import import_tensorflow
 from alf.workers.process import die_with_owner
 
 
@@ -25,6 +24,10 @@ def main():
     # session, for the reason in `alf.workers.process`.
     os.setpgrp()
     die_with_owner(int(sys.argv[3]))
+    import_tensorflow()  # as commands do, before what needs it
+    from alf.evaluation.session import Session
+    from alf.runs.saved_run import SavedRun
+
     # First the copy: it keeps the pipe to the run after the next line has redirected descriptor 1.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that output of environments is not taken for an answer

@@ -293,7 +293,7 @@ def first(root_dir):
 
 
 def test_a_copy_is_the_same_bit_by_bit_but_for_counters(first):
-    check_copy(first.copy, "policy_2", "policy_0", "optimizer", "OPTIMIZER_SLOT", "policy")
+    check_copy(first.copy, "policy_2", "policy_0", "optimizer", "slots", "policy")
 
 
 def test_decisions_are_carried_out(first):
@@ -465,7 +465,7 @@ def test_a_copy_has_the_target_networks_of_its_parent_and_its_own_replay_buffer(
     more = "PolicyPopulation.num_policies = 2\nPolicyPopulation.interval = 1_000_000_000"
     make_trainer(tmp_path, DQN + more, act=act).train()  # there are no intervals: nothing else copies
     ((copied, before, after),) = seen
-    check_copy(copied, "policy_1", "policy_0", "optimizer", "OPTIMIZER_SLOT", "target_network")
+    check_copy(copied, "policy_1", "policy_0", "optimizer", "slots", "target_network")
     assert before == after
 
 
