@@ -8,6 +8,7 @@ load on the machine matters less: medians of the rounds. Keras' layers do less, 
 episode's first step.
 """
 
+import contextlib
 import statistics
 import time
 
@@ -65,6 +66,7 @@ def _while_loop(rnn, x, state, is_first):
 def _with_gradient(forward, x, variables, **kwargs):
     """A function without arguments that computes outputs and returns gradients, also to the input."""
 
+    @tf.function(autograph=False)
     def update(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -108,32 +110,43 @@ def make_kinds(make, length, batch_size, units):
 
 
 def measure(kinds, rounds, seconds):
-    """Returns dicts from each kind to the seconds of the first call, and to those of a call in each round."""
-    first, each, calls = {}, {kind: [] for kind in kinds}, {}
+    """Measures what `make_kinds` returned.
+
+    Returns:
+        dicts from each kind to the seconds of its first call, and to those of a call in each round. The
+        second one lacks kinds that TensorFlow refuses to run.
+    """
+    first, calls = {}, {}
     for kind, run in kinds.items():
         start = time.process_time()
-        run()
+        with contextlib.suppress(tf.errors.UnimplementedError):  # sums of many large gradients, on one thread
+            run()
+            calls[kind] = 0
         first[kind] = time.process_time() - start
-        for _ in range(2):  # warms up
-            start = time.process_time()
-            run()[0].numpy()
-        calls[kind] = 1 + int(seconds / (time.process_time() - start))
+    for kind in calls:
+        calls[kind] = 1 + int(seconds / _time(kinds[kind], 2))
+    each = {kind: [] for kind in calls}
     for _ in range(rounds):
-        for kind, run in kinds.items():
-            start = time.process_time()
-            for _ in range(calls[kind]):
-                gradients = run()
-            gradients[0].numpy()  # waits for it
-            each[kind].append((time.process_time() - start) / calls[kind])
+        for kind, results in each.items():
+            results.append(_time(kinds[kind], calls[kind]))
     return first, each
+
+
+def _time(run, calls):
+    """Returns the CPU seconds of a call."""
+    start = time.process_time()
+    for _ in range(calls):
+        gradients = run()
+    gradients[0].numpy()  # waits for it
+    return (time.process_time() - start) / calls
 
 
 def _row_of_table(name, length, units, batch_size, first, each):
     ours = each["ALF"]
     cells = [name, length, units, batch_size, f"{1000 * statistics.median(ours):.1f}", f"{first['ALF']:.1f}"]
-    for kind in list(each)[1:]:
-        ratio = statistics.median(a / b for a, b in zip(each[kind], ours, strict=True))
-        cells += [f"x {ratio:.2f}", f"{first[kind]:.1f}"]
+    for kind in list(first)[1:]:
+        ratios = [a / b for a, b in zip(each.get(kind, []), ours)]
+        cells += [f"x {statistics.median(ratios):.2f}" if ratios else "fails", f"{first[kind]:.1f}"]
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
