@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from alf.core.annotations import Array, Nest
 
-# Up to so many rows are one chunk. More are chunks of at least half as many, all of one size, in a loop.
-MAX_ROWS = 64
+# Up to so many rows are one chunk: the time steps of an unroll of 64 transitions. More are chunks of at least
+# half as many, all of one size, in a loop.
+MAX_ROWS = 65
 
 Chunk: TypeAlias = Array | Sequence[Array]
 

@@ -388,6 +388,21 @@ def test_one_row():
     assert_close(result.pg_advantages, advantages)
 
 
+def test_many_rows():
+    """A loop over chunks of rows, not only in one chunk, and a graph that does not grow."""
+    unroll = make_unroll(rows=140, batch=8)
+    result = returns.generalized_advantage(**unroll, lambda_=0.9)
+    assert_close(result.advantages, literal_gae(unroll, 0.9))
+
+    def count_operations(rows):
+        function = tf.function(returns.generalized_advantage, autograph=False)
+        unroll = make_unroll(rows=rows, batch=8)
+        graph = function.get_concrete_function(**unroll).graph.as_graph_def()
+        return len(graph.node) + sum(len(f.node_def) for f in graph.library.function)
+
+    assert count_operations(512) == count_operations(128)
+
+
 def test_in_tf_function_with_unknown_batch():
     unroll, log_rho = make_unroll(), make_log_rho()
     spec = {k: tf.TensorSpec([v.shape[0], None], v.dtype) for k, v in unroll.items()}
