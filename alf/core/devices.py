@@ -121,8 +121,14 @@ def count_flops(function):
     Returns:
         an int. What functions within the graph, such as loops, compute does not count.
     """
-    graph = tf.function(function, autograph=False).get_concrete_function().graph
-    return sum(map(_count_of, graph.get_operations()))
+    if tf.executing_eagerly():
+        operations = tf.function(function, autograph=False).get_concrete_function().graph.get_operations()
+    else:  # in the caller's graph: a function would start TensorFlow, and GPUs could not be hidden any more
+        graph = tf.compat.v1.get_default_graph()
+        num_before = len(graph.get_operations())
+        function()
+        operations = graph.get_operations()[num_before:]
+    return sum(map(_count_of, operations))
 
 
 def _count_of(operation):
