@@ -4,8 +4,3 @@
 from alf.core.startup import import_tensorflow
 
 import_tensorflow()
-
-from alf.core.devices import find_gpus  # noqa: E402
-
-# Here, because TensorFlow makes absl call this before it parses flags, where TensorFlow was imported before.
-find_gpus()

@@ -30,7 +30,6 @@ _UPDATE_FLOPS, _ANSWER_FLOPS = 5e8, 2e9
 @functools.cache
 def list_devices():
     """Returns the names of TensorFlow's devices in this process, such as "GPU:0". It starts TensorFlow."""
-    _look_for_devices()
     # Not hidden: with several learner processes it waits for the others, and may fail.
     names = [device.name for device in tf.config.list_logical_devices()]
     # The first transposition of integers makes oneDNN log, once in a process, that it leaves them to
@@ -66,21 +65,12 @@ def device_of(module):
 
 def find_all_gpus():
     """Returns the GPUs that TensorFlow finds, also those that are hidden: a list of physical devices."""
-    _look_for_devices()
     return tf.config.list_physical_devices("GPU")
 
 
 def find_gpus():
     """Returns the GPUs that TensorFlow uses, or would use: a list of physical devices. It starts nothing."""
-    _look_for_devices()
     return tf.config.get_visible_devices("GPU")
-
-
-@functools.cache
-def _look_for_devices():
-    """Lets TensorFlow look for GPUs, for the first time, without the notice that there are none."""
-    with quietly():
-        tf.config.list_physical_devices()
 
 
 def take_memory_as_needed():

@@ -49,14 +49,16 @@ def import_tensorflow():
     """Imports TensorFlow without notices and in half of the time, unless something has imported it before.
 
     For programs that are ALF's, and for functions that do the whole work of a program: whoever imports
-    TensorFlow, or a module of ALF, gets TensorFlow as it is. `quietly` hides the notices that come later, at
-    the search for GPUs and at the first operation.
+    TensorFlow, or a module of ALF, gets TensorFlow as it is. `quietly` hides notices that come later.
     """
     global _is_quiet
     if "tensorflow" in sys.modules:
         return
     with hide_notices(), _errors_only(), _import_later(), _without_collections():
-        import tensorflow  # noqa: F401
+        import tensorflow
+
+        # Here it looks for GPUs, once in a process, and says if there are none.
+        tensorflow.config.list_physical_devices()
     _is_quiet = True
 
 

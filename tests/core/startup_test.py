@@ -112,9 +112,16 @@ for make_encoder in (ImpalaResEncoder, NatureEncoder):
 """
 
 
-@pytest.mark.parametrize("code", [START, START + ENCODE])
-def test_tensorflow_starts_without_a_word(code):
-    result = run(code)
+FIRST = (
+    "from alf.core.startup import import_tensorflow; import_tensorflow(); import tensorflow as tf; tf.ones(1)"
+)
+LOAD = "import alf; alf.load_agent('alf:CartPole-v1').predict([0.0] * 4)"
+TRAIN = "import alf; alf.train('CartPole-v1', steps=10, num_envs=2)"
+
+
+@pytest.mark.parametrize("code", [START, START + ENCODE, FIRST, LOAD, TRAIN])
+def test_tensorflow_starts_without_a_word(code, tmp_path):
+    result = run(code, cwd=tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
