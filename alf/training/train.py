@@ -47,7 +47,8 @@ def train(
 
     The run's directory has checkpoints, figures and all settings. `alf-evaluate`, `alf-play` and `alf-export`
     take it; another call with the same arguments and `root_dir` continues the run. A notebook shows the
-    average return while training goes on.
+    average return while training goes on. What the program itself has bound in gin does not count here, and
+    is the same afterwards.
 
     Args:
         env: the name of `alf.environments.load`: an id, "module:Class", or a callable that returns one

@@ -37,7 +37,8 @@ class Trainer:
     """Trains until a stop criterion holds; writes checkpoints and summaries.
 
     The constructor checks everything before it writes anything: a wrong setting, a gin binding without effect
-    or a `root_dir` with another run raises ConfigError and stops the driver.
+    or a `root_dir` with another run raises ConfigError and stops the driver. At its end it calls
+    `gin.finalize`, which runs the hooks of the program and locks gin's configuration, unless it is locked.
 
     Args:
         root_dir: path of the directory of the run. If it holds a run, this run is continued.
