@@ -41,8 +41,8 @@ class BuildWithExamples(build_py):
 
 
 INSTALL_REQUIRES = [
-    # The oldest that the tests pass with. What ALF uses of newer ones without their promise has its own tests,
-    # see alf/core/tf_private.py.
+    # The oldest that the tests pass with. alf/core/tf_private.py lists the private names that ALF uses, and a
+    # test of each fails where a new version changes it.
     "tensorflow>=2.18",
     # The 1.x API: vector environments that reset on the next step.
     "gymnasium>=1.0,<2",
