@@ -148,13 +148,23 @@ class Update:
             limited = optimizer.limit(gradients, norms) if optimizer else gradients
             # Before the optimizer is applied, with the gradients before `max_grad_norm`.
             self._keep_last(batch, gradients)
-            self.algorithm.update_with_gradient(loss_info, limited, optimizer)
-            self.algorithm.after_update(batch, train_info)
+            applied = self._apply(batch, train_info, loss_info, limited)
+        # Last of all: an actor that reads the new number acts with the new weights.
+        with tf.control_dependencies(applied):
             self.progress.updates.assign_add(1)
             if self._own_counter is not None:
                 self._own_counter.assign_add(1)
-            # New tensors: operations that the caller makes depend on them wait for the check, too.
+            # New tensors: operations that the caller makes depend on them wait for the weights, too.
             return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
+
+    def _apply(self, batch, train_info, loss_info, gradients):
+        """Changes the weights; returns a list of the operations that do."""
+        graph = tf.compat.v1.get_default_graph()
+        num_before = len(graph.get_operations())
+        self.algorithm.update_with_gradient(loss_info, gradients, self._optimizer)
+        self.algorithm.after_update(batch, train_info)
+        # Of all operations that the two hooks have made, those with side effects.
+        return [x for x in graph.get_operations()[num_before:] if x.op_def.is_stateful]
 
     def loss_and_gradients(self, batch):
         """Returns the results of `train_step` and `calc_loss`, and a dict of the gradients by group."""
