@@ -3,8 +3,9 @@
 
 import contextlib
 import os
+import tempfile
 
-from alf.errors import SaveError
+from alf.errors import ConfigError, SaveError
 
 
 def find_path(path):
@@ -36,6 +37,47 @@ def replace_file(path):
         with contextlib.suppress(OSError):
             os.remove(unfinished)
         raise
+
+
+@contextlib.contextmanager
+def replace_folder(what, path, names):
+    """Context manager that yields a new folder, which becomes `path` when the block ends without an error.
+
+    Args:
+        what: text, the name of the argument that is `path`, for errors.
+        path: path that the user names.
+        names: set of the names of all that an older folder at `path` may have. One that has anything else is
+            not replaced: that would delete files that ALF has not written.
+
+    Raises:
+        ConfigError: if there is such a folder, a link or a file, or the new folder cannot be written. The old
+            one stays.
+    """
+    path = find_path(path)
+    parent, name = os.path.split(path)
+    try:
+        if os.path.lexists(path):
+            if os.path.islink(path) or not os.path.isdir(path):
+                raise ConfigError(f"{what} {path!r} is no folder: it is not replaced")
+            others = sorted(set(os.listdir(path)) - names)
+            if others:
+                raise ConfigError(
+                    f"{what} {path!r} has {others[0]!r}, which ALF has not written: it is not replaced"
+                )
+        os.makedirs(parent, exist_ok=True)
+        # Beside `path`, because a rename works only within a file system. A kill leaves only this hidden
+        # folder.
+        with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
+            folder = os.path.join(temporary, "new")
+            os.mkdir(folder)
+            yield folder
+            # At no time is there a half-written folder at `path`. The old one goes with the temporary folder,
+            # after the new one has its place.
+            if os.path.lexists(path):
+                os.rename(path, os.path.join(temporary, "old"))
+            os.rename(folder, path)
+    except OSError as error:
+        raise ConfigError(f"{what} {path!r} cannot be written: {error.strerror or error}") from error
 
 
 def write_file(path, content):

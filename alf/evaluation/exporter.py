@@ -19,13 +19,12 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 
 import tensorflow as tf
 from absl import logging
 
 from alf import adapters
-from alf.core.files import find_path
+from alf.core.files import find_path, replace_folder
 from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.policies.flat_policy import FlatPolicy
@@ -34,6 +33,9 @@ from alf.runs.checkpoint_files import tell
 from alf.version import __version__
 
 SIGNATURE_FILE, TFLITE_FILE, ONNX_FILE = "signature.json", "policy.tflite", "policy.onnx"
+# Of an export, with those of SavedModels and `PolicySaver`.
+_NAMES = {SIGNATURE_FILE, TFLITE_FILE, ONNX_FILE, "policy_specs.pbtxt", "fingerprint.pb", "saved_model.pb"}
+_NAMES |= {"assets", "assets.extra", "variables"}
 _FUNCTION = "serving_default"
 _OPSET = 17
 _ONNX_SECONDS = 600.0
@@ -64,7 +66,9 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agen
         )
     if tf_agents:
         adapters.import_adapter("make_saver", "tf_agents")
-    with _new_folder(output, overwrite) as folder, _quiet(), without_xla():
+    if os.path.lexists(find_path(output)) and not overwrite:
+        raise ConfigError(f"output {output!r} exists: choose another one, or overwrite it")
+    with replace_folder("output", output, _NAMES) as folder, _quiet(), without_xla():
         flat, select_ops = FlatPolicy(policy, deterministic), []
         if onnx:
             _check_no_bfloat16(flat)
@@ -73,7 +77,6 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agen
             select_ops = _write_tflite(policy, flat, os.path.join(folder, TFLITE_FILE))
         if onnx:
             _write_onnx(folder)
-        # The last file: an export without it counts as somebody else's folder, which is never replaced.
         signature = {
             "inputs": [_describe(*item) for item in flat.inputs.items()],
             "outputs": [_describe(*item) for item in flat.outputs.items()],
@@ -180,30 +183,3 @@ def _quiet():
         yield
     finally:
         logging.set_verbosity(verbosity)
-
-
-@contextlib.contextmanager
-def _new_folder(path, overwrite):
-    """Context manager that yields a folder, which becomes `path` when the block ends without an error."""
-    path = find_path(path)
-    if os.path.lexists(path):
-        if not overwrite:
-            raise ConfigError(f"output {path!r} exists: choose another one, or overwrite it")
-        if not os.path.exists(os.path.join(path, SIGNATURE_FILE)):
-            raise ConfigError(f"output {path!r} is not an export: overwrite does not replace it")
-    parent, name = os.path.split(path)
-    try:
-        os.makedirs(parent, exist_ok=True)
-        # Beside `path`, because a rename works only within a file system. A kill leaves only this
-        # hidden folder.
-        with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
-            folder = os.path.join(temporary, "new")
-            os.mkdir(folder)
-            yield folder
-            # Two renames within a file system: at no time is there a half-written folder at `path`.
-            # The old export goes with the temporary folder, after the new one has its place.
-            if overwrite and os.path.lexists(path):
-                os.rename(path, os.path.join(temporary, "old"))
-            os.rename(folder, path)
-    except OSError as error:
-        raise ConfigError(f"output {path!r} cannot be written: {error.strerror or error}") from error

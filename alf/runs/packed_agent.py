@@ -9,7 +9,7 @@ import tensorflow as tf
 from alf.config.gin_files import CONFIG_FILE, find_examples
 from alf.config.imports import RUN_FILE
 from alf.config.registry import own_config
-from alf.core.files import write_file
+from alf.core.files import replace_folder, write_file
 from alf.runs import checkpoint_files as files
 from alf.runs.run_dir import checkpoints_of
 from alf.runs.saved_run import SavedRun
@@ -20,10 +20,10 @@ def pack_agent(root_dir, folder):
 
     Args:
         root_dir: path, the run's directory.
-        folder: path of the folder, which is made anew.
+        folder: path of the folder. An older agent there is replaced.
 
     Raises:
-        ConfigError: if there is no such run, or it has no checkpoint.
+        ConfigError: if there is no such run, it has no checkpoint, or the folder has something else.
     """
     run = SavedRun(root_dir)
     with own_config():
@@ -31,15 +31,16 @@ def pack_agent(root_dir, folder):
         learner = tf.Module()  # in a checkpoint the policy is an attribute of the learner
         learner.policy = run.make_policy()
     path = run.restore(learner.policy)
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(checkpoints_of(folder))
-    shutil.copyfile(os.path.join(run.root_dir, CONFIG_FILE), os.path.join(folder, CONFIG_FILE))
     # Folders of this machine are of no use on another one: only modules of ALF's examples are found there.
     examples = [path for path in run.description.import_paths if path == find_examples()]
     description = run.description._replace(import_paths=examples, git=None)
-    write_file(os.path.join(folder, RUN_FILE), description.to_json())
-    target = os.path.join(checkpoints_of(folder), os.path.basename(path))
-    files.begin(target)
-    # Without the optimizer's moments, which are two thirds of a run's checkpoint.
-    tf.train.Checkpoint(learner=learner).write(target)
-    files.mark_complete(target, files.read_complete(path)["updates"])
+    checkpoints = os.path.basename(checkpoints_of(folder))
+    with replace_folder("folder", folder, {CONFIG_FILE, RUN_FILE, checkpoints}) as new:
+        shutil.copyfile(os.path.join(run.root_dir, CONFIG_FILE), os.path.join(new, CONFIG_FILE))
+        write_file(os.path.join(new, RUN_FILE), description.to_json())
+        os.mkdir(checkpoints_of(new))
+        target = os.path.join(checkpoints_of(new), os.path.basename(path))
+        files.begin(target)
+        # Without the optimizer's moments, which are two thirds of a run's checkpoint.
+        tf.train.Checkpoint(learner=learner).write(target)
+        files.mark_complete(target, files.read_complete(path)["updates"])

@@ -66,6 +66,7 @@ def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, sub
         monkeypatch.setitem(sys.modules, name, None)
     none, other = str(tmp_path / "none"), str(tmp_path / "other")
     (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
     for flags, message in [
         (dict(onnx=True), "error: --onnx needs tf2onnx: pip install 'alf-tf[onnx]'"),
         (dict(tf_agents=True), "error: --tf_agents needs TF-Agents ("),
@@ -76,7 +77,7 @@ def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, sub
         (dict(output=None), "error: --output is missing: name the folder to write"),
         (
             dict(output=other, overwrite=True),
-            f"error: --output '{other}' is not an export: overwrite does not replace it",
+            f"error: --output '{other}' has 'notes.txt', which ALF has not written: it is not replaced",
         ),
     ]:
         with subtests.test(str(flags)):

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from alf.core.files import find_path, replace_file, write_file
-from alf.errors import SaveError
+from alf.core.files import find_path, replace_file, replace_folder, write_file
+from alf.errors import ConfigError, SaveError
 from alf.replay import find_files
 
 
@@ -30,6 +30,44 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path, error):
         raise error
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+def write_folder(path, text):
+    with replace_folder("output", str(path), {"a", "b"}) as new:
+        assert os.path.dirname(os.path.dirname(new)) == str(path.parent)
+        with open(os.path.join(new, "a"), "w") as file:
+            file.write(text)
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "parent" / "folder"
+    write_folder(path, "old")
+    (path / "b").write_text("goes")
+    write_folder(path, "new")
+    assert [(x.name, x.read_text()) for x in path.iterdir()] == [("a", "new")]
+    assert os.listdir(path.parent) == ["folder"]
+
+
+def test_a_folder_stays_after_an_error(tmp_path):
+    write_folder(tmp_path / "folder", "old")
+    with pytest.raises(KeyboardInterrupt), replace_folder("output", str(tmp_path / "folder"), {"a"}):
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == ["folder"] and (tmp_path / "folder" / "a").read_text() == "old"
+
+
+def test_what_is_not_alfs_is_not_replaced(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "c").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    reasons = {"file": "is no folder", "link": "is no folder", "folder": "has 'c', which ALF has not written"}
+    for name, reason in reasons.items():
+        with pytest.raises(ConfigError, match=f"^output '.*/{name}' {reason}: it is not replaced$"):
+            write_folder(tmp_path / name, "new")
+    write_folder(tmp_path / "empty", "new")
+    assert sorted(os.listdir(tmp_path)) == ["empty", "file", "folder", "link"]
+    assert (tmp_path / "folder" / "c").read_text() == "mine"
 
 
 def test_a_link_is_removed_and_not_followed(tmp_path):

@@ -7,6 +7,7 @@ That they act as the agent does is in export_program_test.py.
 import collections
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -71,9 +72,13 @@ def test_what_exists_is_kept_unless_it_is_an_export(tmp_path):
     export(EchoPolicy(lambda x: 2 * x), str(path), overwrite=True)
     loaded = tf.saved_model.load(str(path)).signatures["serving_default"]
     assert loaded(observation=tf.ones([3, 2]))["action"].numpy().tolist() == [[2, 2]] * 3
-    other.mkdir()
-    with pytest.raises(ConfigError, match=r"other' is not an export: overwrite does not replace it"):
+    shutil.copytree(path, other)
+    (other / "notes.txt").write_text("mine")
+    with pytest.raises(
+        ConfigError, match=r"^output '.*other' has 'notes.txt', which ALF has not written: it is"
+    ):
         export(EchoPolicy(), str(other), overwrite=True)
+    assert (other / "notes.txt").read_text() == "mine" and (other / "saved_model.pb").exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["other", "policy"]
 
 

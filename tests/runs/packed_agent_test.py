@@ -90,6 +90,16 @@ def test_packing_again_replaces_the_agent(run, tmp_path):
     assert not list((tmp_path / "a" / "checkpoints").glob("ckpt-9*"))
 
 
+def test_what_else_is_in_the_folder_stays(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    copy = shutil.copytree(run, tmp_path / "run")  # has more than a packed agent
+    for folder in (tmp_path, copy, tmp_path / "notes.txt"):
+        with pytest.raises(ConfigError, match="^folder '.*: it is not replaced$"):
+            pack_agent(run, folder)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert {x.name for x in copy.iterdir()} == {x.name for x in run.iterdir()}
+
+
 def test_where_an_agent_is_found(tmp_path, monkeypatch):
     package = tmp_path / "site" / "alf"
     for task in ("One-v0", "Two-v0", "ALE-Three-v0"):
