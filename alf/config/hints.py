@@ -214,28 +214,50 @@ def suggest_settings(name):
     return _offer(names[x] for x in close) or "; --list_settings prints all"
 
 
-def explain_call(error):
-    """Returns the end of a message about a TypeError of a call that gin configures: the lines to write."""
-    called = re.search("In call to configurable '(.*?)'", str(error))
-    own = [x for x in registry.find_own() if called and x.endswith(f".{called[1]}")]
+def find_calls(error):
+    """Returns the names of the configurables in whose calls an error was raised, the innermost first.
+
+    Gin adds them to the text of the error.
+    """
+    return re.findall("In call to configurable '(.*?)'", str(error))
+
+
+def explain_call(error, called):
+    """Explains an error of a call that lacks an argument, or that has an unknown one of a binding.
+
+    Args:
+        error: exception.
+        called: list from `find_calls`.
+
+    Returns:
+        the end of a message with the lines to write. None for all other errors: these are mistakes in code,
+        also if a call in it has an unknown argument.
+    """
+    if not isinstance(error, TypeError) or not called:
+        return None
+    own = [x for x in registry.find_own() if x.endswith(f".{called[0]}")]
     missing = re.search(r"missing \d+ required [\w-]+ arguments?: ([^\n]*)", str(error))
     unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    if missing and own:
-        lines = [
-            f"{shorten(own[0])}.{x} = {_EXAMPLES.get(x, '...')}" for x in re.findall(r"'(\w+)'", missing[1])
-        ]
-        return f": write {' and '.join(lines)}"
+    if "No values supplied by Gin" in str(error) and missing:
+        names = re.findall(r"'(\w+)'", missing[1])
+        lines = [f"{shorten(own[0])}.{x} = {_EXAMPLES.get(x, '...')}" for x in names if own]
+        return f": write {' and '.join(lines)}" if lines else ""
     if not unknown:
-        return ""
+        return None
     parameter, lines = unknown[1], []
-    bound = {key: values for key, values in registry.list_bindings().items() if parameter in values}
+    selectors = {selector for name in called for selector in registry.find_matching(name)}
+    bound = {
+        key: values
+        for key, values in registry.list_bindings().items()
+        if parameter in values and key[1] in selectors
+    }
     for (scope, selector), values in bound.items():
         # The bound function may have passed **kwargs on to the called one, so look at the parameters of both.
         for owner in dict.fromkeys([*own, selector]):
             if parameter not in (settings := settings_of(owner)):
                 close = _find_close(parameter, settings)
                 lines += [_write(scope, owner, x, repr(values[parameter])) for x in close]
-    return _offer(lines) or translate(parameter)
+    return (_offer(lines) or translate(parameter)) if bound else None
 
 
 def _write(scope, selector, parameter, value):

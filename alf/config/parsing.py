@@ -23,6 +23,7 @@ from alf.config.hints import (
     check_bindings,
     explain,
     explain_call,
+    find_calls,
     find_statement,
     find_unused_macros,
     find_used_macros,
@@ -33,7 +34,6 @@ from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, SyntaxError, ValueError, tokenize.TokenError
-_WRONG_CALL = "No values supplied by Gin|[Uu]nexpected keyword"  # in errors of gin, Python and Keras
 _INCLUDED = "gin.included_bindings.names"
 
 
@@ -239,21 +239,20 @@ def _may_be_same(name, other):
 def wrong_calls_are_config_errors():
     """Context manager for calls that gin configures. It raises ConfigError if a binding made one wrong.
 
-    That is so if a call lacks an argument, has an unknown one, or needs a module that is missing. Other
-    errors are mistakes in code, and pass through with their traceback.
+    That is so if a call lacks an argument, has an unknown one that a binding gives it, or needs a module that
+    is missing. Other errors are mistakes in code, and pass through with their traceback.
     """
     try:
         yield
     except ConfigError:
         raise
     except Exception as error:
-        # By the text, too: a TypeError that has another text is a mistake in code, and keeps its traceback.
-        is_wrong_call = isinstance(error, (TypeError, ValueError)) and re.search(_WRONG_CALL, str(error))
-        if not is_wrong_call and not isinstance(error, ModuleNotFoundError):
+        called = find_calls(error)
+        explanation = "" if isinstance(error, ModuleNotFoundError) else explain_call(error, called)
+        if explanation is None:
             raise error from _find_cause(error)
-        called = re.findall("In call to configurable '(.*?)'", str(error))
         where = "".join(f"{name}: " for name in called[:1])
-        raise ConfigError(f"{where}{first_line(error)}{explain_call(error)}") from error
+        raise ConfigError(f"{where}{first_line(error)}{explanation}") from error
 
 
 def _find_cause(error):

@@ -301,6 +301,29 @@ def test_a_call_says_what_it_lacks():
     assert str(caught.value).endswith("; did you mean alf.environments.load.num_workers = 0 ?")
 
 
+def fail_in_helper():
+    def helper():
+        pass
+
+    helper(learning_rate=3)
+
+
+def test_a_wrong_call_in_the_code_of_a_user_is_no_setting():
+    """Also if there is a setting of this name, bound or of another library, or the call lacks an argument."""
+    calls = {
+        "unexpected keyword argument 'lr'": lambda: (lambda: 0)(lr=3),
+        "unexpected keyword argument 'gamma'": lambda: (lambda: 0)(gamma=0.9),
+        "unexpected keyword argument 'learning_rate'": fail_in_helper,
+        "missing 1 required positional argument: 'name'": lambda: (lambda name: 0)(),
+    }
+    parse_config([], ["Adam.learning_rate = 0.1"])
+    for text, call in calls.items():
+        for make in (call, lambda call=call: PythonEnvironment([call], seed=0, num_workers=0)):
+            with pytest.raises(TypeError, match=text) as caught, wrong_calls_are_config_errors():
+                make()
+            assert "is called" not in str(caught.value) and "write" not in str(caught.value)
+
+
 def test_the_line_for_an_argument_that_a_function_has_passed_on():
     name, wrong = "alf.environments.load.name = 'ALE/Pong-v5'", "alf.environments.load.screen_siz = 42"
     parse_config([], [name, "alf.environments.load.batch_size = 1", wrong])
