@@ -118,7 +118,8 @@ import json, sys
 {own}
 def describe():
     state = [gin.config_str(), gin.operative_config_str(), gin.config_is_locked(), mine()]
-    return state + [gin.current_scope_str(), gin.config._FILE_READERS[:], gin.config._FINALIZE_HOOKS[:]]
+    state += [gin.current_scope_str(), gin.config._FILE_READERS[:], gin.config._FINALIZE_HOOKS[:]]
+    return state + [id(gin.config.singleton_value("program's", object))]
 
 @gin.config.register_finalize_hook
 def check(config):
