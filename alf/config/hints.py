@@ -233,9 +233,9 @@ def explain_call(error, called):
         the end of a message with the lines to write. None for all other errors: these are mistakes in code,
         also if a call in it has an unknown argument.
     """
-    if not isinstance(error, TypeError) or not called:
+    if not isinstance(error, TypeError):
         return None
-    own = [x for x in registry.find_own() if x.endswith(f".{called[0]}")]
+    own = [x for x in registry.find_own() if called and x.endswith(f".{called[0]}")]
     missing = re.search(r"missing \d+ required [\w-]+ arguments?: ([^\n]*)", str(error))
     unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
     if "No values supplied by Gin" in str(error) and missing:
@@ -246,10 +246,11 @@ def explain_call(error, called):
         return None
     parameter, lines = unknown[1], []
     selectors = {selector for name in called for selector in registry.find_matching(name)}
+    # One of a function that was called, or one that a function passes on, because it is none of its own.
     bound = {
         key: values
         for key, values in registry.list_bindings().items()
-        if parameter in values and key[1] in selectors
+        if parameter in values and (key[1] in selectors or parameter not in settings_of(key[1]))
     }
     for (scope, selector), values in bound.items():
         # The bound function may have passed **kwargs on to the called one, so look at the parameters of both.
