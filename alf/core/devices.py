@@ -17,6 +17,7 @@ import functools
 
 import tensorflow as tf
 
+from alf.core.graphs import add_operations
 from alf.core.startup import quietly
 from alf.errors import ConfigError
 
@@ -114,10 +115,7 @@ def count_flops(function):
     if tf.executing_eagerly():
         operations = tf.function(function, autograph=False).get_concrete_function().graph.get_operations()
     else:  # in the caller's graph: a function would start TensorFlow, and GPUs could not be hidden any more
-        graph = tf.compat.v1.get_default_graph()
-        num_before = len(graph.get_operations())
-        function()
-        operations = graph.get_operations()[num_before:]
+        operations = add_operations(function)
     return sum(map(_count_of, operations))
 
 

@@ -7,6 +7,7 @@ import functools
 import tensorflow as tf
 
 from alf.core.devices import HOST
+from alf.core.graphs import add_operations
 from alf.core.nest_utils import list_leaves
 from alf.data_structures import FIRST, NO_VERSION, LossInfo
 from alf.errors import ConfigError
@@ -148,7 +149,13 @@ class Update:
             limited = optimizer.limit(gradients, norms) if optimizer else gradients
             # Before the optimizer is applied, with the gradients before `max_grad_norm`.
             self._keep_last(batch, gradients)
-            applied = self._apply(batch, train_info, loss_info, limited)
+
+            def apply():
+                self.algorithm.update_with_gradient(loss_info, limited, optimizer)
+                self.algorithm.after_update(batch, train_info)
+
+            # Of all operations of the two hooks, those with side effects.
+            applied = [x for x in add_operations(apply) if x.op_def.is_stateful]
         # Last of all: an actor that reads the new number acts with the new weights.
         with tf.control_dependencies(applied):
             self.progress.updates.assign_add(1)
@@ -156,15 +163,6 @@ class Update:
                 self._own_counter.assign_add(1)
             # New tensors: operations that the caller makes depend on them wait for the weights, too.
             return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
-
-    def _apply(self, batch, train_info, loss_info, gradients):
-        """Changes the weights; returns a list of the operations that do."""
-        graph = tf.compat.v1.get_default_graph()
-        num_before = len(graph.get_operations())
-        self.algorithm.update_with_gradient(loss_info, gradients, self._optimizer)
-        self.algorithm.after_update(batch, train_info)
-        # Of all operations that the two hooks have made, those with side effects.
-        return [x for x in graph.get_operations()[num_before:] if x.op_def.is_stateful]
 
     def loss_and_gradients(self, batch):
         """Returns the results of `train_step` and `calc_loss`, and a dict of the gradients by group."""
