@@ -121,7 +121,7 @@ class Experience(NamedTuple):
     # too old), the importance weight in prioritized replay, else 1.
     weight: Any = ()
     # dict of float32 [T+1, B], the values of the environment's `info_keys`; NaN where a step has no value. ()
-    # unless the algorithm or a data transformer needs it.
+    # without keys. Learners keep it only if the algorithm or a data transformer needs it.
     env_info: Any = ()
 
 

@@ -17,16 +17,14 @@ import time
 import psutil
 from absl import app, flags
 
-from alf.algorithms import ImpalaAlgorithm
 from alf.distributed.cluster import connect
 from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.drivers.collector_thread import Collectors
-from alf.learner import Learner
-from alf.learner.optimizers import SGD
 from alf.testing.toy_environments import NullEnvironment
+from alf.tools.throughput import sample
 from benchmarks.sleeping import make_policy, make_sleeping
 from benchmarks.stand_in import StandIn
 
@@ -103,19 +101,19 @@ def make_driver(num_collectors):
     specs = EnvSpecs([env])
     answer = record(env, make_policy(specs))
     collectors = make_collectors(answer, specs, num_collectors)
-    learner = Learner(ImpalaAlgorithm(make_policy(specs)), SGD(0.0))
-    driver = AsyncOffPolicyDriver([], learner, _UNROLL_LENGTH.value, collectors=collectors)
+    policy = make_policy(specs)
+    driver = AsyncOffPolicyDriver([], policy, _UNROLL_LENGTH.value, collectors=collectors)
     return driver, sum(x.nbytes for x in answer)
 
 
 def wait_for_all(driver, num_collectors):
     """Samples until collectors have started: real ones import TensorFlow, each for seconds."""
     envs = set()  # stand-ins, which start at once, all send the same one
-    note = lambda experience: envs.update(experience.env_id[:, 0, 0].numpy().tolist())  # noqa: E731
-    for _ in range(5 * num_collectors):
-        driver.sample(note)
-    while _REAL.value and len(envs) < num_collectors:
-        driver.sample(note)
+    count = 0
+    while count < 5 * num_collectors or (_REAL.value and len(envs) < num_collectors):
+        for experience in driver.collect():
+            envs.update(experience.env_id[:, 0, 0].numpy().tolist())
+        count += 1
 
 
 def measure(driver):
@@ -123,7 +121,7 @@ def measure(driver):
     psutil.cpu_percent()
     steps, cpu, start = 0, time.process_time(), time.monotonic()
     while (seconds := time.monotonic() - start) < _SECONDS.value:
-        steps += driver.sample()
+        steps += sample(driver)
     return steps / seconds, (time.process_time() - cpu) / seconds, psutil.cpu_percent() / 100
 
 

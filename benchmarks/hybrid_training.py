@@ -31,6 +31,7 @@ from alf.plots.picture import draw_line, finish_axes
 from alf.policies import SacPolicy
 from alf.policies.agent import Agent
 from alf.replay import HybridReplayer, UniformReplayer, load_replayer
+from alf.tools.throughput import collect_and_train
 
 _OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
 _RUNS = flags.DEFINE_integer("runs", 3, "Of each kind, with the seeds 0, 1, ...", lower_bound=1)
@@ -76,12 +77,13 @@ def demonstrate(path, num_episodes):
     """Writes a buffer of at least so many episodes; returns their returns."""
     env = BehaviorEnvironment(make_env(seed=1_000, batch_size=1), push)
     learner = make_learner(env, "online", unroll_length=10)
-    driver = SyncOffPolicyDriver([env], learner, unroll_length=10, overwrite_policy_output=True)
+    driver = SyncOffPolicyDriver([env], learner.policy, unroll_length=10, overwrite_policy_output=True)
     driver.start()
     try:
         metrics = {metric.name: metric for metric in driver.get_metrics()}
         while metrics["NumberOfEpisodes"].result() < num_episodes:
-            driver.collect()
+            for experience in driver.collect():
+                learner.observe(experience)
         learner.replayer.save(path)
         return {name: float(metric.result()) for name, metric in metrics.items()}
     finally:
@@ -94,9 +96,9 @@ def run(kind, path, seed, num_updates, evaluate_every, updates_per_train_iter=16
     env = make_env(seed=100 * seed)
     learner = make_learner(env, kind, path, updates_per_train_iter=updates_per_train_iter)
     if kind == "offline":
-        driver = OfflineDriver(learner)
+        driver = OfflineDriver(learner.policy)
     else:
-        driver = AsyncOffPolicyDriver([env], learner, unroll_length=8)
+        driver = AsyncOffPolicyDriver([env], learner.policy, unroll_length=8)
     rows, seconds, due = [], 0.0, 0
     driver.start()
     try:
@@ -108,8 +110,7 @@ def run(kind, path, seed, num_updates, evaluate_every, updates_per_train_iter=16
             if updates >= num_updates:
                 return [list(column) for column in zip(*rows, strict=True)]
             start = time.perf_counter()
-            driver.collect()
-            learner.train()
+            collect_and_train(driver, learner)
             seconds += time.perf_counter() - start
     finally:
         driver.stop()

@@ -61,21 +61,20 @@ def measure(workload, seconds, sync=False, mode="async"):
     envs = workload.make_envs()
     learner = workload.make_learner(envs)
     if sync:
-        driver = SyncOffPolicyDriver(envs, learner, unroll_length=workload.unroll_length)
+        driver = SyncOffPolicyDriver(envs, learner.policy, unroll_length=workload.unroll_length)
     else:
         settings = dataclasses.replace(workload.driver_settings(), mode=mode)
-        driver = AsyncOffPolicyDriver(envs, learner, workload.unroll_length, settings)
+        driver = AsyncOffPolicyDriver(envs, learner.policy, workload.unroll_length, settings)
     driver.start()
     try:
         trained = {}
         while not trained:
-            driver.collect()
-            trained = learner.train()
+            _, trained = speed.collect_and_train(driver, learner)
         to_first_step = process_seconds()
-        result = _trained(driver, seconds)
+        result = _trained(driver, learner, seconds)
         with single_threaded():
-            experience, _ = driver.get_training_exps()
-        sampling = speed.measure(driver, driver.sample, max(1.0, seconds / 4)).describe()
+            experience = driver.get_training_exps()
+        sampling = speed.measure(learner, lambda: speed.sample(driver), max(1.0, seconds / 4)).describe()
     finally:
         driver.stop()
     costs = _component_costs(workload, learner, experience, max(1.0, seconds / 10))
@@ -91,19 +90,19 @@ def measure(workload, seconds, sync=False, mode="async"):
     }
 
 
-def _trained(driver, seconds):
+def _trained(driver, learner, seconds):
     """Steps and updates per second of training, CPU use, and growth of memory, after a warm-up of a fifth."""
     process, memory = psutil.Process(), []
 
     def iterate():
-        steps, _ = speed.collect_and_train(driver)
+        steps, _ = speed.collect_and_train(driver, learner)
         memory.append(process.memory_info().rss / 2**20)
         return steps
 
-    speed.measure(driver, iterate, seconds / 5)
+    speed.measure(learner, iterate, seconds / 5)
     memory.clear()
     workers = process.children()
-    trained = speed.measure(driver, iterate, seconds).describe()
+    trained = speed.measure(learner, iterate, seconds).describe()
     return {
         "trained_steps_per_second": trained["env_steps_per_second"],
         "updates_per_second": trained["updates_per_second"],

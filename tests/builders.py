@@ -6,10 +6,12 @@ import functools
 
 import tensorflow as tf
 
+from alf.data_structures import count_transitions
 from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_collectors import RayCollectors
-from alf.drivers import DriverSettings, Monitoring
+from alf.drivers import DriverSettings, Monitoring, OfflineDriver
 from alf.environments import PythonEnvironment
+from alf.runs.checkpointer import Checkpointer
 from alf.training import Trainer
 from alf.training.checkpoints import Checkpoints
 from alf.training.evaluations import Evaluations
@@ -45,25 +47,57 @@ def build_collectors(*args, **kwargs):
     return RayCollectors(*args, settings=settings, **kwargs)
 
 
-def build_driver(driver_class, envs, learner, **kwargs):
+def build_driver(driver_class, envs, policy, **kwargs):
     """Makes a driver; arguments that are fields of `DriverSettings` or `Monitoring` go there.
 
     Args:
         driver_class: the class, or a callable like it, such as a part of this function.
-        envs, learner, **kwargs: the arguments.
+        envs, **kwargs: the arguments.
+        policy: the policy, or a learner, which becomes the attribute `learner` of the driver.
     """
     for name, kind in (("settings", DriverSettings), ("monitoring", Monitoring)):
         kwargs[name] = take_fields(kind, kwargs, kwargs.get(name))
-    return driver_class(envs, learner, **kwargs)
+    if not hasattr(policy, "observe"):
+        return driver_class(envs, policy, **kwargs)
+    driver = driver_class(envs, policy.policy, **kwargs)
+    driver.learner = policy
+    return driver
 
 
-def build_trainer(*args, **kwargs):
-    """Makes a `Trainer`; `PARTS` says which arguments belong to its parts."""
+def build_offline_driver(learner):
+    """Makes an `OfflineDriver`, with its learner as the attribute `learner`."""
+    driver = OfflineDriver(learner.policy)
+    driver.learner = learner
+    return driver
+
+
+def build_checkpointer(path, driver, *args, **kwargs):
+    """Makes a `Checkpointer` of a driver with a learner."""
+    return Checkpointer(str(path), driver, driver.learner, *args, **kwargs)
+
+
+def driver_of(experiment):
+    """Makes the driver of an `Experiment`, with its learner as the attribute `learner`."""
+    driver, driver.learner = experiment.make_parts()
+    return driver
+
+
+def collect_and_observe(driver):
+    """Lets `driver.learner` observe what `Driver.collect` gives; returns the environment steps, an int."""
+    steps = 0
+    for experience in driver.collect():
+        driver.learner.observe(experience)
+        steps += int(count_transitions(experience.step_type))
+    return steps
+
+
+def build_trainer(root_dir, driver, *args, **kwargs):
+    """Makes a `Trainer` of a driver with a learner; `PARTS` says which arguments belong to its parts."""
     ctors = {"checkpoints": Checkpoints, "summaries": Summaries}
     for name in PARTS.keys() & kwargs.keys():
         part, argument = PARTS[name]
         kwargs[part] = functools.partial(kwargs.get(part, ctors[part]), **{argument: kwargs.pop(name)})
-    return Trainer(*args, **kwargs)
+    return Trainer(root_dir, driver, driver.learner, *args, **kwargs)
 
 
 def variables_of(optimizer):

@@ -19,7 +19,7 @@ import tensorflow as tf
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.learner import Learner, UnrollTraining, optimizers
 from alf.training import Experiment
-from tests.builders import build_driver
+from tests.builders import build_driver, driver_of
 from tests.example_runs import EXAMPLES, build
 from tests.learner.replicas_program import parts, replay
 
@@ -53,14 +53,16 @@ def make_learner(algorithm, training, **settings):
 
 def train(kind, driver_class, learner_device):
     """Trains for a few iterations; returns what was where."""
-    driver = Experiment(
-        **parts(kind),
-        unroll_length=8,
-        seed=0,
-        driver=driver_class,
-        learner=make_learner,
-        learner_device=learner_device,
-    ).make_driver()
+    driver = driver_of(
+        Experiment(
+            **parts(kind),
+            unroll_length=8,
+            seed=0,
+            driver=driver_class,
+            learner=make_learner,
+            learner_device=learner_device,
+        )
+    )
     policy = getattr(driver, "_policy", driver.learner.policy)
     places = note_devices(policy)
     results, batches = set(), set()
@@ -73,7 +75,8 @@ def train(kind, driver_class, learner_device):
 
     driver.start()
     for _ in range(20):
-        driver.sample(observe)
+        for experience in driver.collect():
+            observe(experience)
         results |= {x.device[-5:] for x in driver.learner.train().values() if tf.is_tensor(x)}
     driver.stop()
     return {

@@ -23,7 +23,7 @@ from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QVal
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 EPISODE_LENGTH = 4
 DISCOUNT = 0.5
@@ -46,7 +46,7 @@ def learn(make_learner, iterations, continuous=False, driver_class=AsyncOffPolic
     try:
         driver.start()
         for _ in range(iterations):
-            driver.collect()
+            collect_and_observe(driver)
             learner.train()
         results = {metric.name: metric.result() for metric in driver.get_metrics()}
     finally:

@@ -18,7 +18,7 @@ def count_threads():
     training = importlib.import_module("alf.training")
     toys = importlib.import_module("alf.testing.toy_environments")
     gin.parse_config(["alf.Learner.optimizer = @SGD()", f"Experiment.intra_op_threads = {sys.argv[1]}"])
-    driver = training.Experiment(functools.partial(toys.MatchObservationEnvironment, 2)).make_driver()
+    driver, _ = training.Experiment(functools.partial(toys.MatchObservationEnvironment, 2)).make_parts()
     # A product starts TensorFlow, if the driver has not: with one core more or less, 7 threads stay 7.
     tf.linalg.matmul(tf.ones((9, 9)), tf.ones((9, 9)))
     print(tf.config.threading.get_intra_op_parallelism_threads(), len(os.listdir("/proc/self/task")))

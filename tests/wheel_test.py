@@ -47,12 +47,13 @@ def train(root_dir: str) -> tuple[bool, str]:
     specs = alf.EnvSpecs(envs)
     algorithm = Mine(alf.ActorCriticPolicy(specs.observation, specs.action), discount=1)
     learner = alf.Learner(algorithm, max_grad_norm=40, training=alf.UnrollTraining(num_epochs=2))
-    driver = alf.AsyncOffPolicyDriver(envs, learner, unroll_length=16)
-    return alf.Trainer(root_dir, driver, callbacks=[Stop()]).train()
+    driver = alf.AsyncOffPolicyDriver(envs, learner.policy, unroll_length=16)
+    return alf.Trainer(root_dir, driver, learner, callbacks=[Stop()]).train()
 
 
 agent = alf.load_agent("runs/mine", checkpoint=3)
-steps: int = alf.SyncOffPolicyDriver.collect(alf.Experiment(num_groups=4).make_driver())
+parts = alf.Experiment(num_groups=4).make_parts()
+batches: list[alf.Experience] = parts[0].collect()
 """
 WRONG = {
     "alf.Experiment(num_env=2)": 'Unexpected keyword argument "num_env"',

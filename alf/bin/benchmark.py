@@ -31,7 +31,7 @@ _SAMPLE_ONLY = flags.DEFINE_bool("sample_only", False, "Measures only without th
 def run(arguments):
     """Measures as the flags say; returns the exit status."""
     check_value("--measure_seconds", _SECONDS.value, Annotated[float, AtLeast(0.1)])
-    driver, bindings, source = _build(split_arguments(arguments))
+    (driver, learner), bindings, source = _build(split_arguments(arguments))
     import tensorflow as tf
 
     from alf.tools.throughput import benchmark
@@ -39,7 +39,7 @@ def run(arguments):
     try:
         # From here on the environments exist, and must be closed after an error, too.
         check_dead_bindings(bindings)
-        result = benchmark(driver, _SECONDS.value, _SAMPLE_ONLY.value)
+        result = benchmark(driver, learner, _SECONDS.value, _SAMPLE_ONLY.value)
         versions = {"cores": os.cpu_count(), "alf": __version__, "tensorflow": tf.__version__}
         # Printed before `stop`, which may fail.
         print(json.dumps({**source, **result, **versions}, indent=2), flush=True)
@@ -49,16 +49,16 @@ def run(arguments):
 
 
 def _build(arguments):
-    """Makes the driver that the flags describe.
+    """Makes the driver and the learner that the flags describe.
 
-    Returns it with the bindings of the command line, and a dict that tells its source.
+    Returns them as a pair, with the bindings of the command line, and a dict that tells its source.
     """
     if arguments.says_what == bool(ROOT_DIR.value):
         raise ConfigError("name either a gin file or --env, or --root_dir of a run")
     if arguments.says_what and CHECKPOINT.value != CHECKPOINT.default:
         raise ConfigError(f"--checkpoint={CHECKPOINT.value}: it needs --root_dir, the run that has it")
     start_work()
-    from alf.runs.presets import make_driver
+    from alf.runs.presets import make_parts
     from alf.runs.saved_run import SavedRun
 
     saved = SavedRun(ROOT_DIR.value) if ROOT_DIR.value else None
@@ -68,11 +68,11 @@ def _build(arguments):
         saved.read_config(GIN_PARAM.value)
         bindings = [*GIN_PARAM.value, *read_settings(arguments.settings, ALGORITHM.value)]
     with wrong_calls_are_config_errors():
-        driver = make_driver()
+        driver, learner = make_parts()
     if saved is None:
-        return driver, bindings, {"gin_file": arguments.gin_files, "bindings": bindings}
+        return (driver, learner), bindings, {"gin_file": arguments.gin_files, "bindings": bindings}
     try:
-        return driver, bindings, {"checkpoint": saved.restore(driver.learner.policy, CHECKPOINT.value)}
+        return (driver, learner), bindings, {"checkpoint": saved.restore(learner.policy, CHECKPOINT.value)}
     # The caller has no driver yet that it could stop.
     except BaseException:
         driver.stop()

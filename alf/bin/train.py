@@ -62,11 +62,11 @@ def find_config(root_dir):
 
 def build(root_dir):
     """Makes the `Trainer` that gin's bindings describe; raises ConfigError if a binding is wrong."""
-    from alf.runs.presets import make_driver
+    from alf.runs.presets import make_parts
     from alf.training import Trainer
 
     with wrong_calls_are_config_errors():
-        return Trainer(root_dir, make_driver())
+        return Trainer(root_dir, *make_parts())
 
 
 def print_settings(name, arguments):

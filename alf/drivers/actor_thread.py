@@ -5,7 +5,7 @@ import time
 
 import tensorflow as tf
 
-from alf.core.devices import HOST, check_device, choose_for_answers
+from alf.core.devices import HOST, check_device, choose_for_answers, device_of
 from alf.core.nest_utils import split
 from alf.core.tf_runtime import timestamp
 from alf.data_structures import ActionReply
@@ -116,14 +116,13 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
     return tf.while_loop(lambda i, _: i < num_batches, body, start, parallel_iterations=1)[1]
 
 
-def choose_actor_device(setting, learner, rows):
+def choose_actor_device(setting, policy, rows):
     """Returns the device for answers of so many rows: `DriverSettings.actor_device`, or what "auto" means."""
     if setting != "auto":
         check_device("DriverSettings.actor_device", setting)
         return setting
-    if learner.device == HOST:
-        return HOST
-    return choose_for_answers(rows * count_row_flops(learner.policy), learner.device)
+    device = device_of(policy)  # the learner's
+    return HOST if device == HOST else choose_for_answers(rows * count_row_flops(policy), device)
 
 
 class ActorThread(DriverThread):

@@ -1,17 +1,18 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""AsyncOffPolicyDriver: environments, actors and the learner run at the same time, coupled by queues."""
+"""AsyncOffPolicyDriver: environments and actors run while the learner trains, coupled by queues."""
 
 import collections
 import contextlib
 import functools
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
-from alf.core.annotations import Array, Environment
+from alf.core.annotations import Environment
+from alf.core.devices import device_of
 from alf.core.nest_utils import add_leading_dims
 from alf.core.tf_runtime import (
     SPARE_THREADS,
@@ -20,7 +21,7 @@ from alf.core.tf_runtime import (
     single_threaded,
     trace,
 )
-from alf.data_structures import Experience, count_transitions, split_unroll
+from alf.data_structures import Experience, split_unroll
 from alf.drivers.actor_thread import ActorThread, answer_frame, choose_actor_device, serve
 from alf.drivers.collector_thread import Collectors, CollectorThread, hand_over_all
 from alf.drivers.driver import Driver
@@ -28,6 +29,7 @@ from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.env_thread import EnvThread
 from alf.drivers.graph_steps import count_nested_threads
 from alf.drivers.log_thread import LogThread, make_log_record, to_arrays
+from alf.drivers.metrics import Metric
 from alf.drivers.prefetch_thread import PrefetchThread
 from alf.drivers.stage_clock import ASK, COPY, INFERENCE, StageClock
 from alf.drivers.tf_queues import TFQueues
@@ -35,12 +37,12 @@ from alf.drivers.threads import QUEUE_CLOSED
 from alf.drivers.unroller import EnvUnroller
 from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
-from alf.learner.learner import Learner
+from alf.policies.policy import Policy
 
 
 @configurable("alf.drivers")
 class AsyncOffPolicyDriver(Driver):
-    """Steps environments, chooses actions and trains at the same time, in threads that queues connect.
+    """Steps environments and chooses actions while the learner trains, in threads that queues connect.
 
     Each environment has a thread, or shares one with others (`num_env_threads`), that steps it and asks an
     actor for actions. An actor is a thread that answers `actor_queue_cap` requests at a time, the oldest
@@ -49,7 +51,7 @@ class AsyncOffPolicyDriver(Driver):
     which unrolls make a batch.
 
     Args:
-        envs, learner, unroll_length, settings, monitoring, overwrite_policy_output: as in `Driver`.
+        envs, policy, unroll_length, settings, monitoring, overwrite_policy_output, metrics: as in `Driver`.
         collectors: `Collectors` in other processes, whose unrolls enter the same learn queue; `envs` may be
             empty then. None: all environments are in this process.
 
@@ -61,21 +63,21 @@ class AsyncOffPolicyDriver(Driver):
     def __init__(
         self,
         envs: Sequence[Environment],
-        learner: Learner,
+        policy: Policy,
         unroll_length: PositiveFloat = 8,
         settings: DriverSettings | None = None,
         monitoring: Monitoring | None = None,
         overwrite_policy_output: bool = False,
         collectors: Collectors | None = None,
+        metrics: Sequence[Metric] = (),
     ) -> None:
         super().__init__(
-            envs, learner, unroll_length, settings, monitoring, overwrite_policy_output, collectors
+            envs, policy, unroll_length, settings, monitoring, overwrite_policy_output, collectors, metrics
         )
-        specs, num_envs, settings = self._specs, len(self._envs), self._settings
+        specs, num_envs, settings = self.specs, len(self._envs), self.settings
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
-        replayer, stall_timeout = getattr(learner, "replayer", None), self._monitoring.stall_timeout
-        settings.check(num_envs, self._num_sources, replayer, stall_timeout)
+        settings.check(num_envs, self._num_sources, self._monitoring.stall_timeout)
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
         num_loops, num_actors = settings.count_threads(num_envs)
@@ -87,12 +89,13 @@ class AsyncOffPolicyDriver(Driver):
         self._max_batches = settings.find_max_batches(self._num_sources, num_steps)
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         rows = settings.actor_queue_cap * specs.batch_size * num_envs // max(1, num_loops)
-        self.actor_device = choose_actor_device(settings.actor_device, learner, rows)
-        self._copy_period = settings.copy_period(self.actor_device != learner.device)
-        self._policy = policy = learner.policy
+        self._learner_device = device_of(policy)
+        self.actor_device = choose_actor_device(settings.actor_device, policy, rows)
+        self._copy_period = settings.copy_period(self.actor_device != self._learner_device)
+        self._acting = policy  # what the actors read: the policy itself, or a copy
         if self._copy_period is not None:
             with tf.device(self.actor_device):
-                self._policy = policy = policy.copy()
+                self._acting = policy = policy.copy()
         self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
         # No more than the batch that was ordered can wait.
         self._queue_length = self._num_unrolls * (1 if settings.is_ordered else settings.max_waiting_batches)
@@ -100,7 +103,7 @@ class AsyncOffPolicyDriver(Driver):
         self._tf_queues = queues = TFQueues(
             loop_specs.frame_spec(policy),
             loop_specs.reply_spec(policy),
-            self._make_unroll_spec(learner.uses_env_info),
+            self._make_unroll_spec(),
             self._record_spec,
             num_loops,
             num_actors,
@@ -135,10 +138,13 @@ class AsyncOffPolicyDriver(Driver):
         self._collector_thread: Any = None
         self._set_aside: Any = collections.deque()  # batches that `_make_room` has taken, for `collect`
 
-    def _make_unroll_spec(self, with_env_info):
+    def _make_unroll_spec(self):
         """Returns the specs of an unroll in the learn queue: an `Experience` of [T+1, B, ...]."""
-        return self._specs.unroll_spec(
-            self._policy, self._unroll_length, keep_bounds=False, with_env_info=with_env_info
+        return self.specs.unroll_spec(
+            self._acting,
+            self._unroll_length,
+            keep_bounds=False,
+            with_env_info=bool(self.specs.info_keys),
         )
 
     def start(self) -> None:
@@ -147,13 +153,13 @@ class AsyncOffPolicyDriver(Driver):
         Raises:
             RuntimeError: if called twice, or after `stop`.
         """
-        self._begin()
+        self._threads.begin()
         # The copy dates from the constructor; since then the learner may have loaded a checkpoint.
         if self._copy_period is not None:
-            self._policy.assign(self.learner.policy)
+            self._acting.assign(self.policy)
         common = self._threads.coord, self._tf_queues
         # In lockstep and overlap `collect` logs, so that metrics show each batch and nothing later.
-        threads: list[Any] = [] if self._settings.is_ordered else [LogThread(*common, self._log)]
+        threads: list[Any] = [] if self.settings.is_ordered else [LogThread(*common, self._log)]
         env_threads: list[Any] = []
         # The threads call the graphs in this context, so they must be traced in it.
         with single_threaded():
@@ -162,10 +168,10 @@ class AsyncOffPolicyDriver(Driver):
                 threads += [*actors, *env_threads]
             if self._collectors is not None:
                 threads.append(self._make_collector_thread())
-            if self._settings.prefetch:
+            if self.settings.prefetch:
                 threads.append(PrefetchThread(*common, trace(self._load_batch)))
                 self._take_batch = threads[-1].take
-            if self._settings.mode == "overlap":
+            if self.settings.mode == "overlap":
                 # `get_training_exps` orders all other batches. If the queue is closed, `collect` says why.
                 with contextlib.suppress(*QUEUE_CLOSED):
                     self._order(())
@@ -176,8 +182,8 @@ class AsyncOffPolicyDriver(Driver):
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
         # All traces are made before a thread starts: the threads only call finished graphs.
         first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
-        unroll = self._unroller.trace(self._unroll_and_enqueue, self._loop_specs.frame_spec(self._policy))
-        settings = self._settings
+        unroll = self._unroller.trace(self._unroll_and_enqueue, self._loop_specs.frame_spec(self._acting))
+        settings = self.settings
         served = *self._answering(), self._loop_specs, queues, settings.actor_queue_cap
         serve_actor = trace(functools.partial(serve, *served), index, index) if self.clocks.actors else None
         common, num_threads = (self._threads.coord, queues), self._unroller.num_loops
@@ -200,16 +206,16 @@ class AsyncOffPolicyDriver(Driver):
     def _answering(self) -> tuple[Any, Any, Any]:
         """Returns what answers need: the policy, its device, and the permits to read weights that change."""
         weights = None if self._copy_period is None else self._tf_queues.weights
-        return self._policy, self.actor_device, weights
+        return self._acting, self.actor_device, weights
 
     def _make_collector_thread(self):
         """Starts the collectors in other processes, and makes the thread that receives their unrolls."""
-        spec = add_leading_dims(self._make_unroll_spec(bool(self._specs.info_keys)), None)
+        spec = add_leading_dims(self._make_unroll_spec(), None)
         hand_over = trace(functools.partial(hand_over_all, self._hand_over, spec), tf.nest.flatten(spec))
         # Before the start: the first unrolls need the weights.
         self._publish_weights()
         self._collectors.start(self._unroll_length)
-        orders = self._tf_queues.collector_orders if self._settings.is_ordered else None
+        orders = self._tf_queues.collector_orders if self.settings.is_ordered else None
         clock = StageClock()
         self.clocks.collectors.append(clock)
         self._collector_thread = CollectorThread(
@@ -217,19 +223,18 @@ class AsyncOffPolicyDriver(Driver):
         )
         return self._collector_thread
 
-    def get_training_exps(self) -> tuple[Experience, Array]:
+    def get_training_exps(self) -> Experience:
         """Waits for Q unrolls and takes them from the learn queue.
 
         Returns:
-            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the number of environment steps in it, an
-            integer scalar.
+            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]).
 
         Raises:
             tf.errors.OutOfRangeError: if the driver has stopped; with `prefetch` also CancelledError.
         """
         with self._waiting():
             batch = self._set_aside.popleft() if self._set_aside else self._take_batch()
-        if not self._settings.is_ordered:
+        if not self.settings.is_ordered:
             return batch
         unrolls, records = batch
         self._go_on()  # First of all: the environments stand still until then.
@@ -243,26 +248,25 @@ class AsyncOffPolicyDriver(Driver):
             self._log(tf.nest.map_structure(lambda x, i=i: x[i], arrays))
 
     def _drop_collected(self):
-        if self._settings.mode == "overlap":
+        if self.settings.mode == "overlap":
             with self._waiting(), single_threaded():
                 self._take_batch()
 
     def _go_on(self):
         """Lets the environments make the next batch, if they do so while the learner trains."""
-        if self._settings.mode == "overlap":
+        if self.settings.mode == "overlap":
             # All environments have made their unrolls, so no actor acts while the weights change.
             with single_threaded():
                 self._renew_weights()
                 self._order(())
 
     def _dequeue_batch(self, _):
-        experience = self._tf_queues.learn_queue.dequeue_many(self._num_unrolls)
-        return experience, count_transitions(experience.step_type)
+        return self._tf_queues.learn_queue.dequeue_many(self._num_unrolls)
 
     def _dequeue_ordered(self, _):
         """Takes an unroll of each environment, and their records for the log, in any order."""
         # The dependency keeps the executor from waiting for unrolls before they are ordered.
-        ordered = [self._order_unrolls(())] if self._settings.mode == "lockstep" else []
+        ordered = [self._order_unrolls(())] if self.settings.mode == "lockstep" else []
         with tf.control_dependencies(ordered):
             queues = self._tf_queues.learn_queue, self._tf_queues.log_queue
             return tuple(queue.dequeue_many(self._num_unrolls) for queue in queues)
@@ -270,8 +274,7 @@ class AsyncOffPolicyDriver(Driver):
     def _sort_unrolls(self, experience):
         # Unrolls arrive in the order in which threads finish; sorted, a batch does not depend on it.
         by_env = tf.argsort(experience.env_id[:, 0, 0])
-        experience = tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
-        return experience, count_transitions(experience.step_type)
+        return tf.nest.map_structure(lambda x: tf.gather(x, by_env), experience)
 
     def _order_unrolls(self, _):
         """Orders one unroll of each environment, so that a batch has exactly one of each; returns True."""
@@ -279,23 +282,16 @@ class AsyncOffPolicyDriver(Driver):
             return tf.constant(True)
 
     def _load_batch(self):
-        experience, steps = self._dequeue_batch(())
-        # Not the steps, which Python reads: a number on a GPU would have to come back.
-        with tf.device(self.learner.device):
-            return tf.nest.map_structure(tf.identity, experience), steps
+        experience = self._dequeue_batch(())
+        with tf.device(self._learner_device):
+            return tf.nest.map_structure(tf.identity, experience)
 
-    def _collect(self, observe):
-        self._threads.check_runs()
+    def _take_batches(self):
         with single_threaded():
-            if self._settings.mode != "overlap":
+            if self.settings.mode != "overlap":
                 # Before a batch is taken, so that actors use the new weights while this thread waits.
                 self._renew_weights()
-            total = 0
-            for _ in range(self._count_due_batches()):
-                experience, steps = self.get_training_exps()
-                observe(experience)
-                total += int(steps)
-            return total
+            return super()._take_batches()
 
     def _renew_weights(self):
         """Copies the weights to the actors and to the collectors, if their copies are too old."""
@@ -304,14 +300,14 @@ class AsyncOffPolicyDriver(Driver):
         if period is not None:
             # The counter is one of the copied variables, so the copy itself says how old it is. Weights
             # that were copied from elsewhere count as an update (`Learner.note_copied_weights`).
-            age = int(self.learner.progress.updates) - int(self._policy.progress.updates)
+            age = int(self.policy.progress.updates) - int(self._acting.progress.updates)
             if publishes or age >= period:
                 # A wait that `StallWatch` measures: an actor gives its permit back only after its answer.
                 with self._waiting(COPY):
                     self._copy_weights()
                 self.num_broadcasts += 1
         if self._collectors is not None:
-            age = int(self.learner.progress.updates) - self._published
+            age = int(self.policy.progress.updates) - self._published
             if publishes or age >= self._collectors.broadcast_interval:
                 self._publish_weights()
                 self.clocks.learner.lap(COPY)
@@ -331,26 +327,18 @@ class AsyncOffPolicyDriver(Driver):
             or (not unroller.begins[i] and all(unroller.calls[env] is None for env in unroller.members(i)))
             for i in waiting
         )
-        may_be_full = is_handing_over and not self._settings.is_ordered
+        may_be_full = is_handing_over and not self.settings.is_ordered
         if may_be_full and self._tf_queues.learn_queue.size() == self._queue_length:
             # A queue that closes now is not the error: `_ask` raises that for which the driver ends.
             with single_threaded(), contextlib.suppress(*QUEUE_CLOSED):
                 self._set_aside.append(self._take_batch())
-
-    def run_async(self) -> int:
-        """Another name of `collect`."""
-        return self.collect()
-
-    def run(self) -> NoReturn:
-        """Raises RuntimeError: this driver has no synchronous step."""
-        raise RuntimeError("AsyncOffPolicyDriver has no run(): call run_async()")
 
     def _wake(self):
         # Other waits end by themselves: start delays at the stop, waits for collectors in half a second.
         self._tf_queues.close()
 
     def _count_due_batches(self):
-        if self._settings.mode != "poll":
+        if self.settings.mode != "poll":
             return super()._count_due_batches()
         # Nobody else takes unrolls, so those that are counted now are still there when they are taken.
         num_ready = len(self._set_aside) + self._tf_queues.learn_queue.size() // self._num_unrolls
@@ -365,7 +353,7 @@ class AsyncOffPolicyDriver(Driver):
 
         def copy():
             # `hold` gives the permits back when this output is there, so it must wait for all assignments.
-            with tf.control_dependencies(self._policy.assign(self.learner.policy)):
+            with tf.control_dependencies(self._acting.assign(self.policy)):
                 return tf.constant(True)
 
         weights = self._tf_queues.weights
@@ -378,7 +366,7 @@ class AsyncOffPolicyDriver(Driver):
         """
         frame, unroll = self._unroller.unroll(env_index, frame)
         waits = tf.zeros(2, tf.float64)
-        for part in split_unroll(unroll, self._loop_specs.batch_size // self._specs.batch_size):
+        for part in split_unroll(unroll, self._loop_specs.batch_size // self.specs.batch_size):
             # One after another, so that the waits add up.
             with tf.control_dependencies([waits]):
                 waits += self._hand_over(part)
@@ -386,12 +374,12 @@ class AsyncOffPolicyDriver(Driver):
 
     def _hand_over(self, unroll):
         """Puts an unroll into the queues as `TFQueues.hand_over` does."""
-        record = make_log_record(unroll, self._policy, self._record_spec)
-        return self._tf_queues.hand_over(record, self._for_learner(unroll))
+        record = make_log_record(unroll, self._acting, self._record_spec)
+        return self._tf_queues.hand_over(record, unroll)
 
     def _publish_weights(self):
-        """Gives the collectors the learner's weights; later requests use them."""
+        """Gives the collectors the policy's weights; later requests use them."""
         # Read before the weights, in the thread that updates them: both are of the same update.
-        self._published = int(self.learner.progress.updates)
+        self._published = int(self.policy.progress.updates)
         self.num_broadcasts += 1
-        self._collectors.publish(get_weights(self.learner.policy, self._collectors.weights_dtype))
+        self._collectors.publish(get_weights(self.policy, self._collectors.weights_dtype))

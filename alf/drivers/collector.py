@@ -7,8 +7,6 @@ import functools
 import numpy as np
 import tensorflow as tf
 
-from alf.core.devices import device_of
-from alf.data_structures import Experience
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.metrics import EpisodeStatistics
@@ -25,7 +23,7 @@ class Collector:
         policy: `Policy` for these environments; the learner's weights replace the values of its variables.
         first_env_id: int, `Experience.env_id` of the first sub-environment. Collectors have different ones,
             so that no two sub-environments have the same id.
-        driver: callable (envs, learner, unroll_length=, settings=, monitoring=) -> `AsyncOffPolicyDriver`.
+        driver: callable (envs, policy, unroll_length=, settings=, monitoring=) -> `AsyncOffPolicyDriver`.
         unroll_length: T, transitions of an unroll.
         num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one
             unroll, and they stand still between two calls. If N is less, the environments go on between
@@ -50,16 +48,15 @@ class Collector:
             max_waiting_batches=1,
             max_unroll_length=None,
             prefetch=False,
-            # The copy lets `set_weights` write while actors act; `sample` copies if the counter of updates,
+            # The copy lets `set_weights` write while actors act; `collect` copies if the counter of updates,
             # one of the variables that come with the weights, has grown.
             parameter_update_period=1,
         )
-        learner = NoLearner(policy, any(getattr(env, "info_keys", ()) for env in envs))
         # The user's observers and metrics see the steps where the learner is. By position, because gin would
         # make the bound ones even if keywords replace them.
         monitoring = Monitoring((), (), functools.partial(EpisodeStatistics, first_value=False))
         self._driver = driver(
-            envs, learner, unroll_length=unroll_length, settings=settings, monitoring=monitoring
+            envs, policy, unroll_length=unroll_length, settings=settings, monitoring=monitoring
         )
         self._is_started = False
 
@@ -79,7 +76,7 @@ class Collector:
             ConfigError: if the weights do not fit the policy.
             Exception: any error of `Driver.collect`.
         """
-        # `Driver.sample` copies them to the actors, between two answers.
+        # `Driver.collect` copies them to the actors, between two answers.
         if weights is not None:
             set_weights(self._policy, weights)
         # Not in the constructor: the weights come with the first call, and with N below the number of
@@ -87,11 +84,8 @@ class Collector:
         if not self._is_started:
             self._driver.start()
             self._is_started = True
-        batches: list[Experience] = []
-        self._driver.sample(batches.append)
-        # One batch: `unroll_length` is an int and the mode is not "poll", so a call takes neither none nor
-        # several.
-        (experience,) = batches
+        # One batch: `unroll_length` is an int and the mode is not "poll".
+        (experience,) = self._driver.collect()
         # The driver counts its sub-environments from 0, as the drivers of all other collectors do.
         experience = experience._replace(env_id=experience.env_id + np.int32(self._first_env_id))
         return [x.numpy() for x in tf.nest.flatten(experience)]
@@ -107,25 +101,3 @@ class Collector:
     def close(self):
         """Ends all threads and closes the environments, as `Driver.stop` does."""
         self._driver.stop()
-
-
-class NoLearner:
-    """Takes the place of the learner in a driver that only collects, by `Driver.sample`.
-
-    Args:
-        policy: `Policy` that acts. In a `Collector` its weights and counters come from another process.
-        uses_env_info: whether unrolls have `Experience.env_info`.
-    """
-
-    needs_fresh_experience, needs_own_actions = True, False
-    metrics = ()
-
-    def __init__(self, policy, uses_env_info):
-        self.policy, self.progress, self.device = policy, policy.progress, device_of(policy)
-        self.uses_env_info = uses_env_info
-
-    def synchronize(self):
-        """Does nothing: nobody else has these weights."""
-
-    def observe(self, experience):
-        raise RuntimeError("this driver has no learner: call Driver.sample in place of collect")

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Driver: brings experience to a learner. The base of all drivers."""
+"""Driver: collects experience. The base of all drivers."""
 
 import abc
 import concurrent.futures
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from alf.adapters import as_metric, as_observer
 from alf.core.annotations import Environment
 from alf.core.credit import Credit
+from alf.core.devices import device_of
 from alf.core.randomness import spawn_seeds
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
@@ -26,7 +27,8 @@ from alf.drivers.metrics import (
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError
-from alf.learner.learner import Learner
+from alf.networks.copying import CopyableModule
+from alf.policies.policy import Policy
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,28 +37,39 @@ _LOOK_SECONDS = 0.01  # the interval at which a wait for calls of environments l
 
 
 class Driver(abc.ABC):
-    """Brings experience to a learner.
+    """Steps environments with a policy, and collects what happens in them.
 
-    A training loop uses every driver in the same way: it calls `start`, then `collect` and `learner.train` in
-    turn, and `stop` in a `finally`. The constructor raises ConfigError if an argument is wrong.
+    A training loop uses every driver in the same way. It calls `stop` in a `finally`:
+
+        driver.start()
+        while not is_over():
+            for experience in driver.collect():
+                learner.observe(experience)
+            learner.train()
+
+    The constructor raises ConfigError if an argument is wrong.
 
     Args:
         envs: list of batched environments with the same batch size and specs. Environments of TF-Agents may
             be among them: a `TFPyEnvironment`, whose `isolation` has no effect, or any other `TFEnvironment`,
             which steps in the driver's graph, without Python. The driver closes them.
-        learner: `Learner` or `LearnerGroup` that observes the experience; also an attribute.
+        policy: `Policy` or `PolicyGroup` that acts, with the weights that it has at the time.
         unroll_length: number, T, transitions per unroll. For learners with a replay buffer it may be a
             fraction F: T is 1, and the calls of `collect` take F batches on average, exactly. With 2.5 they
             take two and three in turn; with 0.5 every second call takes one.
-        settings: `DriverSettings`; None takes the defaults.
+        settings: `DriverSettings`; None takes the defaults. Also an attribute.
         monitoring: `Monitoring`; None takes the defaults.
         overwrite_policy_output: whether the environments replace the actions of the policy, by actions of a
             person or a script, for instance. Their method `taken_action()` returns the actions of the last
             step, a nest of [B, ...], which become `Experience.action` and `prev_action`. This is for
             algorithms that learn from actions, not from `info`.
         collectors: `Collectors` in other processes, or None.
+        metrics: more `Metric`s, of a league for example, beside `Monitoring.metrics`.
 
     Attributes:
+        policy, unroll_length, settings: as the arguments.
+        overwrites_actions: bool, `overwrite_policy_output`.
+        specs: `EnvSpecs` of the environments; None without.
         batch_shape: tuple of ints (Q, T, B): each batch is an `Experience` of [Q, T+1, B, ...]. None without
             environments.
         clocks: `StageClocks` of its threads.
@@ -72,48 +85,40 @@ class Driver(abc.ABC):
     def __init__(
         self,
         envs: Sequence[Environment],
-        learner: Learner,
+        policy: Policy,
         unroll_length: float = 1,
         settings: DriverSettings | None = None,
         monitoring: Monitoring | None = None,
         overwrite_policy_output: bool = False,
         collectors: Collectors | None = None,
+        metrics: Sequence[Metric] = (),
     ) -> None:
+        self.unroll_length = unroll_length
         self._unroll_length, rate = split_unroll_length(unroll_length)
-        if not hasattr(learner, "observe"):
-            raise ConfigError(f"learner is {learner!r}: it must be a Learner or a LearnerGroup")
-        self.learner = learner
-        self.actor_device = learner.device
-        self._settings = settings or DriverSettings()
-        if learner.needs_fresh_experience and (rate != 1 or self._settings.mode == "poll"):
-            setting = f"unroll_length is {unroll_length:g}, not an integer above 0" if rate != 1 else ""
-            raise ConfigError(
-                f"{setting or 'DriverSettings.mode is ' + repr(self._settings.mode)}: exp_replayer must be "
-                "one to sample from then, such as 'uniform', and clear_replay_buffer False"
-            )
-        if overwrite_policy_output and learner.needs_own_actions:
-            raise ConfigError(
-                "the learner's algorithm, such as IMPALA and PPO, learns only from the actions of its own "
-                "policy: Experiment.behavior must be None, and overwrite_policy_output False"
-            )
+        if not isinstance(policy, CopyableModule):
+            raise ConfigError(f"policy is {policy!r}: it must be a Policy or a PolicyGroup")
+        self.policy = policy
+        self.actor_device = device_of(policy)
+        self.settings = settings or DriverSettings()
+        self.overwrites_actions = overwrite_policy_output
         self._monitoring = monitoring = monitoring or Monitoring()
         self._collections = Credit(rate)
         self._envs = to_batched_envs(envs)
         self._collectors = collectors
         self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
-        specs: Any = EnvSpecs(self._envs) if self._envs else getattr(collectors, "specs", None)
-        self._specs = specs
+        specs = EnvSpecs(self._envs) if self._envs else getattr(collectors, "specs", None)
+        self.specs: Any = specs
         counts = EnvironmentSteps(), NumberOfEpisodes()
         statistics = monitoring.statistics(**_describe_rows(specs, self._num_sources))
         num_rows = self._num_sources * specs.batch_size if specs else 0
-        metrics = [as_metric(metric, num_rows) for metric in [*learner.metrics, *monitoring.metrics]]
-        self._metrics = [*counts, *statistics.metrics, *metrics]
+        users = [as_metric(metric, num_rows) for metric in [*metrics, *monitoring.metrics]]
+        self._metrics = [*counts, *statistics.metrics, *users]
         check_names(self._metrics)
         observers = [as_observer(observer, num_rows) for observer in monitoring.observers]
         # `statistics` computes all of its own metrics in one pass over a record. They are shown and saved
         # with the others, but not called.
-        self._observers = [*counts, statistics, *metrics, *observers]
-        self._log_fields = find_log_fields(self._observers, learner.policy) if specs else ()
+        self._observers = [*counts, statistics, *users, *observers]
+        self._log_fields = find_log_fields(self._observers, policy) if specs else ()
         self.clocks = StageClocks()
         self._threads = DriverThreads(self._envs, collectors, monitoring, self._wake, self.queue_sizes)
         # Without a lock: `publish_soon` is for callbacks of the trainer, which run in the thread that
@@ -123,7 +128,7 @@ class Driver(abc.ABC):
 
     @classmethod
     def from_env_fn(
-        cls, env_fn: Callable[..., Environment], num_envs: int, learner: Learner, **kwargs: Any
+        cls, env_fn: Callable[..., Environment], num_envs: int, policy: Policy, **kwargs: Any
     ) -> "Self":
         """Makes environments, and a driver that uses them.
 
@@ -131,7 +136,7 @@ class Driver(abc.ABC):
             env_fn: callable that returns a batched environment. It is called with the environment's index, an
                 int, or without arguments if it needs none.
             num_envs: how many batched environments to make.
-            learner, **kwargs: as in the constructor.
+            policy, **kwargs: as in the constructor.
 
         Raises:
             ConfigError: if an argument is wrong, or `env_fn` raises ConfigError. The message has the index.
@@ -139,7 +144,7 @@ class Driver(abc.ABC):
         """
         envs = make_envs(env_fn, num_envs)
         try:
-            return cls(envs, learner, **kwargs)
+            return cls(envs, policy, **kwargs)
         except BaseException:
             # Nobody else can close them: the driver that would have done it does not exist.
             close_all(envs)
@@ -153,12 +158,12 @@ class Driver(abc.ABC):
             RuntimeError: if called twice, or after `stop`.
         """
 
-    def collect(self) -> int:
-        """Lets the learner observe a batch of unrolls.
+    def collect(self) -> list[Experience]:
+        """Waits for a batch of unrolls.
 
         Returns:
-            the environment steps in the batch, an int; 0 if this call collects nothing, because
-            `unroll_length` is below 1 or no batch is ready in the mode "poll".
+            list of batches, `Experience`s of [Q, T+1, B, ...] (`state` [Q, B, ...]): one, unless
+            `unroll_length` is a fraction or the mode is "poll"; then there may be several or none.
 
         Raises:
             RuntimeError: if the driver does not run; InterruptedDriverError if it was interrupted.
@@ -166,14 +171,27 @@ class Driver(abc.ABC):
                 seconds.
             Exception: the error that ended a thread, as it was raised there.
         """
-        return self._collect_by(self.learner.observe)
+        self.clocks.learner.lap(REST, times=0)
+        self._threads.check_runs()
+        try:
+            return self._call(self._take_batches)
+        finally:
+            self.clocks.learner.lap(STORE, times=0)
 
-    def sample(self, observe: Callable[[Experience], Any] = lambda experience: None) -> int:
-        """Takes a batch as `collect` does, but calls `observe` (`Experience`) in place of the learner."""
-        return self._collect_by(observe)
+    def _take_batches(self):
+        """Takes the batches of one call of `collect`, a list."""
+        return [self.get_training_exps() for _ in range(self._count_due_batches())]
+
+    @abc.abstractmethod
+    def get_training_exps(self) -> Experience:
+        """Waits for Q unrolls. `collect` calls it for each batch.
+
+        Returns:
+            `Experience` of [Q, T+1, B, ...] (`state` [Q, B, ...]).
+        """
 
     def publish_soon(self) -> None:
-        """Makes the next `collect` copy the learner's weights to actors and collectors that have copies."""
+        """Makes the next `collect` copy the policy's weights to actors and collectors that have copies."""
         self._publishes_next = True
 
     def call_envs(self, method: str, *args: Any) -> list[Any]:
@@ -243,17 +261,6 @@ class Driver(abc.ABC):
     def _make_room(self, waiting):  # noqa: B027 (a driver without a queue has nothing to do)
         """Makes sure that threads that were asked can go on. `waiting`: indices of what was not taken up."""
 
-    @abc.abstractmethod
-    def _collect(self, observe):
-        """Takes the batches of one call of `collect`; returns the environment steps in them, an int.
-
-        It calls `observe` with each batch, an `Experience` of [Q, T+1, B, ...].
-        """
-
-    def run(self) -> int:
-        """Another name of `collect`."""
-        return self.collect()
-
     def stop(self) -> None:
         """Ends all threads and closes the environments; may be repeated, or come before `start`.
 
@@ -298,7 +305,7 @@ class Driver(abc.ABC):
     @property
     def repeats(self) -> bool:
         """Whether the same seed gives the same batches, as far as the environments follow from it."""
-        return self._settings.is_ordered and self._collectors is None
+        return self.settings.is_ordered and self._collectors is None
 
     def _drop_collected(self):  # noqa: B027 (most drivers collect nothing ahead)
         """Drops what was collected since the last batch."""
@@ -346,19 +353,6 @@ class Driver(abc.ABC):
     def _wake(self):  # noqa: B027 (a driver that never waits has nothing to do)
         """Ends every wait of the driver, now and later. From any thread, more than once."""
 
-    def _begin(self):
-        """Raises RuntimeError unless this is the first `start`; then waits for all learner processes."""
-        self._threads.begin()
-        self.learner.synchronize()
-
-    def _collect_by(self, observe):
-        """Calls `_collect`, and counts its time."""
-        self.clocks.learner.lap(REST, times=0)
-        try:
-            return self._call(self._collect, observe)
-        finally:
-            self.clocks.learner.lap(STORE)
-
     def _call(self, function, *args):
         """Calls a function. If it fails at a closed queue, raises the error for which the driver ends."""
         try:
@@ -377,10 +371,6 @@ class Driver(abc.ABC):
         """Counts one call of `collect`; returns the number of batches that it takes, an int."""
         self._collections.earn()
         return self._collections.take()
-
-    def _for_learner(self, unroll):
-        """Removes `env_info` from an unroll, an `Experience`, unless the learner uses it."""
-        return unroll if self.learner.uses_env_info else unroll._replace(env_info=())
 
     def _log(self, record):
         """Calls metrics and observers with a `LogRecord`; `record` is a dict of arrays by field."""

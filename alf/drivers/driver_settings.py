@@ -10,7 +10,6 @@ from alf.config.settings import Role, Timeout, configurable
 from alf.data_structures import LogRecord
 from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
-from alf.replay import OneTimeReplayer
 
 
 @configurable("alf.drivers")
@@ -118,13 +117,12 @@ class DriverSettings:
             )
         return self.max_unroll_length * num_sources // num_steps
 
-    def check(self, num_envs: int, num_sources: int, replayer: Any, stall_timeout: float | None) -> None:
+    def check(self, num_envs: int, num_sources: int, stall_timeout: float | None) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
 
         Args:
             num_envs: batched environments of this process.
             num_sources: batched environments of all processes.
-            replayer: `Replayer` of the learner; None for a group of learners.
             stall_timeout: as in `Monitoring`.
         """
         if stall_timeout is not None and self.start_spread >= stall_timeout:
@@ -169,12 +167,6 @@ class DriverSettings:
             )
         if self.prefetch and self.mode != "async":
             raise ConfigError("DriverSettings.prefetch is True: mode must be 'async' then")
-        # A replay buffer, and the sequences of several policies, are in main memory: a batch would come back.
-        if self.prefetch and not isinstance(replayer, OneTimeReplayer):
-            raise ConfigError(
-                "DriverSettings.prefetch is True: exp_replayer must be 'one_time', 'mix_in' or 'multi_pass' "
-                "then, and Experiment.policies None"
-            )
         if self.mode == "overlap" and self.parameter_update_period is not None:
             raise ConfigError(
                 f"DriverSettings.parameter_update_period is {self.parameter_update_period}: in the mode "

@@ -12,7 +12,6 @@ from alf.config.kinds import PositiveInt
 from alf.config.settings import checked
 from alf.core.annotations import Environment
 from alf.data_structures import FIRST, LAST, Experience
-from alf.drivers.collector import NoLearner
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings
 from alf.drivers.env_specs import to_batched_envs
@@ -40,10 +39,10 @@ def rollout(
         policy: `Policy` or `Agent`; it explores as in training (`Policy.rollout`).
         n_steps: T.
         settings: `DriverSettings`, such as `DriverSettings(sticky=True)`; None takes the defaults.
-        driver: callable (envs, learner, unroll_length=, settings=) -> `Driver`. With
+        driver: callable (envs, policy, unroll_length=, settings=) -> `Driver`. With
             `AsyncOffPolicyDriver` all environments step at the same time. In its mode "lockstep" a fragment
             has an unroll of each environment; in the mode "async" it has the first `learn_queue_cap` unrolls
-            that are ready, and the environments go on meanwhile, with the weights of then.
+            that are ready, and the environments keep stepping, with the weights of that time.
         close_envs: False leaves the environments open, for the caller.
 
     Yields:
@@ -56,21 +55,18 @@ def rollout(
         Exception: the errors of `Driver.collect`.
     """
     envs = list(envs) if isinstance(envs, (list, tuple)) else [envs]
-    has_info = any(getattr(env, "info_keys", ()) for env in envs)
-    learner: Any = NoLearner(getattr(policy, "policy", policy), has_info)
     if not close_envs:
         envs = [_KeptOpen(env) for env in to_batched_envs(envs)]
-    return _generate(driver(envs, learner, unroll_length=n_steps, settings=settings))
+    policy = getattr(policy, "policy", policy)  # of an `Agent`
+    return _generate(driver(envs, policy, unroll_length=n_steps, settings=settings))
 
 
 def _generate(driver):
-    fragments: list[Experience] = []
     try:
         driver.start()
         while True:
-            driver.sample(lambda batch: fragments.append(_merge(batch)))
-            yield from fragments
-            fragments.clear()
+            for batch in driver.collect():
+                yield _merge(batch)
     finally:
         driver.stop()
 

@@ -10,57 +10,61 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
-from alf.core.annotations import Array, Environment
+from alf.core.annotations import Environment
 from alf.core.tf_runtime import SPARE_THREADS, reserve_threads, single_threaded
-from alf.data_structures import Experience, count_transitions
+from alf.data_structures import Experience
 from alf.drivers.actor_thread import answer_frame
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.graph_steps import count_nested_threads
 from alf.drivers.log_thread import make_log_record, to_arrays
+from alf.drivers.metrics import Metric
 from alf.drivers.stage_clock import HAND_OVER, INFERENCE, REST, StageClock
 from alf.drivers.threads import DriverThread
 from alf.drivers.unroller import EnvUnroller
 from alf.errors import ConfigError
-from alf.learner.learner import Learner
+from alf.policies.policy import Policy
 
 
 @configurable("alf.drivers")
 class SyncOffPolicyDriver(Driver):
-    """Unrolls all environments, one after another, then lets the learner observe the Q unrolls.
+    """Unrolls all environments, one after another.
 
-    Q is the number of environments. Use this driver for debugging; tests compare the asynchronous driver with
-    it.
+    A batch holds one unroll of each, so Q is their number. Use this driver for debugging; tests compare the
+    asynchronous driver with it.
 
     Args:
-        envs, learner, unroll_length, settings, monitoring, overwrite_policy_output: as in `Driver`.
+        envs, policy, unroll_length, settings, monitoring, overwrite_policy_output, metrics: as in `Driver`.
         collectors: must be None: this driver cannot wait for several processes at a time.
     """
 
     def __init__(
         self,
         envs: Sequence[Environment],
-        learner: Learner,
+        policy: Policy,
         unroll_length: PositiveFloat = 8,
         settings: DriverSettings | None = None,
         monitoring: Monitoring | None = None,
         overwrite_policy_output: bool = False,
         collectors: Any = None,
+        metrics: Sequence[Metric] = (),
     ) -> None:
         if collectors is not None:
             raise ConfigError(
                 "SyncOffPolicyDriver has no collectors, but num_collectors is not 0: use "
                 "AsyncOffPolicyDriver; with DriverSettings.mode = 'lockstep' it learns from the same unrolls"
             )
-        super().__init__(envs, learner, unroll_length, settings, monitoring, overwrite_policy_output)
+        super().__init__(
+            envs, policy, unroll_length, settings, monitoring, overwrite_policy_output, metrics=metrics
+        )
         if not self._envs:
             raise ConfigError("envs is empty: a driver needs at least one batched environment")
-        if self._settings.prefetch:
+        if self.settings.prefetch:
             raise ConfigError(
                 "DriverSettings.prefetch is True: SyncOffPolicyDriver collects nothing while the learner "
                 "trains; use AsyncOffPolicyDriver in the mode 'async'"
             )
-        specs = self._specs
+        specs = self.specs
         self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
         # The thread of the environments, and the caller.
         reserve_threads(2 + SPARE_THREADS + count_nested_threads(self._envs))
@@ -68,29 +72,29 @@ class SyncOffPolicyDriver(Driver):
         self._threads.unroller = self._unroller = EnvUnroller(
             self._envs,
             specs,
-            learner.policy,
+            policy,
             self._unroll_length,
-            # The weights of the learner itself, which rests meanwhile.
-            functools.partial(answer_frame, learner.policy, self.actor_device, None, specs),
+            # No copy of the weights: the learner rests meanwhile.
+            functools.partial(answer_frame, policy, self.actor_device, None, specs),
             self.clocks.environments * specs.num_envs,  # one thread steps all of them
             overwrite_policy_output,
-            sticky=self._settings.sticky,
+            sticky=self.settings.sticky,
             ask_stage=INFERENCE,
         )
         self._handover = Handover()
 
     def start(self) -> None:
         """Traces the graphs, starts the thread, and waits until all environments are reset."""
-        self._begin()
+        self._threads.begin()
         # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
         # there.
         with single_threaded():
             first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
             # No copy of the weights, unlike the asynchronous driver: between an order and its outcome the
             # caller, who trains, waits.
-            unroll = self._unroller.trace(self._unroll_and_log, self._specs.frame_spec(self.learner.policy))
+            unroll = self._unroller.trace(self._unroll_and_log, self.specs.frame_spec(self.policy))
         (clock,) = self.clocks.environments
-        num_envs, common = self._specs.num_envs, (self._threads.coord, self._handover)
+        num_envs, common = self.specs.num_envs, (self._threads.coord, self._handover)
         thread = UnrollThread(*common, num_envs, self._unroller, first_frame, unroll, clock)
         # One thread steps all environments. If it hangs in one of them, only this one waits for the thread to
         # be closed: the others are in no call.
@@ -98,12 +102,11 @@ class SyncOffPolicyDriver(Driver):
         # The first outcome comes when all environments are reset. An error of a reset is raised here.
         self._take()
 
-    def get_training_exps(self) -> tuple[Experience, Array]:
+    def get_training_exps(self) -> Experience:
         """Unrolls all environments.
 
         Returns:
-            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]), and the number of environment steps in it, an
-            integer scalar.
+            `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]).
         """
         # The thread rests between two orders, so the policy does not change while it acts.
         self._handover.orders.put(True)
@@ -112,21 +115,11 @@ class SyncOffPolicyDriver(Driver):
         with single_threaded():
             for _, record in unrolls:
                 self._log(to_arrays(record))
-        experience = tf.nest.map_structure(lambda *x: tf.stack(x), *(unroll for unroll, _ in unrolls))
-        return experience, count_transitions(experience.step_type)
+        return tf.nest.map_structure(lambda *x: tf.stack(x), *(unroll for unroll, _ in unrolls))
 
     @property
     def repeats(self) -> bool:
         return True
-
-    def _collect(self, observe):
-        self._threads.check_runs()
-        total = 0
-        for _ in range(self._count_due_batches()):
-            experience, steps = self.get_training_exps()
-            observe(experience)
-            total += int(steps)
-        return total
 
     def _unroll_and_log(self, env_index, frame):
         """Makes one unroll in the graph.
@@ -134,9 +127,9 @@ class SyncOffPolicyDriver(Driver):
         Returns the first `Frame` of the next unroll, and the pair of `Experience` and `LogRecord`.
         """
         frame, unroll = self._unroller.unroll(env_index, frame)
-        spec = self._specs.record_spec(self._unroll_length, self._log_fields)
-        record = make_log_record(unroll, self.learner.policy, spec)
-        return frame, (self._for_learner(unroll), record)
+        spec = self.specs.record_spec(self._unroll_length, self._log_fields)
+        record = make_log_record(unroll, self.policy, spec)
+        return frame, (unroll, record)
 
     def _take(self):
         """Waits for the next outcome of the thread and returns it; raises the error that ended the thread."""

@@ -33,7 +33,7 @@ _NUM_WATCHED = 50  # calls of `train` that drop most steps before the log says s
 class Learner(tf.Module):
     """Updates the weights of a policy from experience. It has the optimizers, counters and replayer.
 
-    A driver calls `observe` with the experience that it collects; the training loop calls `train`.
+    The training loop calls `observe` with the experience that a driver collects, and `train`.
 
     Args:
         algorithm: `Algorithm`.
@@ -228,7 +228,9 @@ class Learner(tf.Module):
         self._training.check_batch(self.policy, num_unrolls, unroll_length, batch_size)
 
     def synchronize(self) -> None:
-        """Copies the variables of the first learner process to all others. A driver calls it at its start.
+        """Copies the variables of the first learner process to all others.
+
+        A `Trainer` calls it before the driver starts.
 
         Raises:
             ConfigError: if this process continues a run that the first one begins.
@@ -249,6 +251,8 @@ class Learner(tf.Module):
 
         After `note_copied_weights` a batch with a step of older weights is dropped.
         """
+        if not self.uses_env_info:
+            experience = experience._replace(env_info=())
         # One old step is enough to drop the batch: the learner takes only whole batches of the shape it
         # checked.
         oldest = self._oldest_version

@@ -30,26 +30,27 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     Args:
         path: directory of the checkpoints.
-        driver: `Driver`; its learner is saved, too.
+        driver: `Driver`, whose metrics are saved.
+        learner: `Learner` or `LearnerGroup`.
         saves_replay_buffer: whether the experience of the replay buffer is saved, in `replay_buffer.npz`:
             True, False, or "compressed". ConfigError is raised if the replayer keeps no experience.
         max_to_keep: how many checkpoints are kept. The replay buffer has only one file.
     """
 
-    def __init__(self, path, driver, saves_replay_buffer=False, max_to_keep=3):
+    def __init__(self, path, driver, learner, saves_replay_buffer=False, max_to_keep=3):
         self.iterations = self.offline_iterations = 0
         self.callbacks, self._callback_states = [], {}
         self._path = path
-        self._driver = driver
+        self._driver, self._learner = driver, learner
         self._max_to_keep = max_to_keep
-        self._replayers = _find_replayers(driver.learner, path) if saves_replay_buffer else {}
+        self._replayers = _find_replayers(learner, path) if saves_replay_buffer else {}
         self._compresses = saves_replay_buffer == "compressed"
         # One thread: two writers of the same file would replace each other's work in any order.
         self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
         self._replay_saved = None  # the future of the last write in the background
         self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
         # TensorFlow saves this object by its `serialize`, in the same checkpoint as the variables.
-        self._checkpoint = tf.train.Checkpoint(learner=driver.learner, state=self)
+        self._checkpoint = tf.train.Checkpoint(learner=learner, state=self)
 
     def save(self, is_last=False):
         """Writes a checkpoint of the present state; returns its path.
@@ -163,7 +164,7 @@ class Checkpointer(tf.train.experimental.PythonState):
 
         ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
         """
-        learner, theirs = self._driver.learner, _State()
+        learner, theirs = self._learner, _State()
         # Actors read the counters at any moment, as the version of the weights: they never show the other
         # run's.
         learned = leave_out(learner, learner.counters)
@@ -182,7 +183,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         # The number of updates names the weights. From exactly these the update was not finite, so a run that
         # continued from them would most likely fail again. From an older checkpoint it collects other
         # experience.
-        updates, aside = int(self._driver.learner.progress.updates), []
+        updates, aside = int(self._learner.progress.updates), []
         for number in files.list_numbers(self._path):
             path = self._prefix(number)
             with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
@@ -196,7 +197,7 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def serialize(self):
         """Returns the state that Python keeps, as JSON. TensorFlow calls this when it saves."""
-        driver, learner = self._driver.get_state(), self._driver.learner.get_state()
+        driver, learner = self._driver.get_state(), self._learner.get_state()
         iterations = {"iterations": self.iterations, "offline_iterations": self.offline_iterations}
         states = {name: callback.get_state() for name, callback in _name_callbacks(self.callbacks).items()}
         states = {name: state for name, state in states.items() if state is not None}
@@ -208,7 +209,7 @@ class Checkpointer(tf.train.experimental.PythonState):
         self.iterations = state["iterations"]
         self.offline_iterations = state["offline_iterations"]
         self._driver.set_state(state["driver"])
-        self._driver.learner.set_state(state["learner"])
+        self._learner.set_state(state["learner"])
         self._callback_states = state["callbacks"]
 
     def _prefix(self, number):
@@ -243,7 +244,7 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def _write(self, path, replayers=()):
         """Writes the files of a checkpoint; with them those of `replayers`, of the form of `_replayers`."""
-        learner = self._driver.learner
+        learner = self._learner
         # Before `begin`, which removes the files that this checkpoint number may have.
         for variable in learner.variables:
             if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):

@@ -75,7 +75,7 @@ class Experiment:
         offline_buffer_length: the number of newest environment steps that are loaded for each sub-environment
             in each file; None loads all.
         learner: callable (algorithm, training=) -> `Learner`.
-        driver: callable (envs, learner, unroll_length=) -> `Driver`.
+        driver: callable (envs, policy, unroll_length=) -> `Driver`.
         unroll_length: number, T: transitions in an unroll of `Driver`.
         behavior: callable () -> behavior of a `BehaviorEnvironment`: a script, a person or another run's
             agent (`load_behavior`), which acts in the environments in place of the policy. The policy learns
@@ -171,11 +171,11 @@ class Experiment:
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
         self._strategy = strategy
 
-    def make_driver(self) -> Driver:
+    def make_parts(self) -> tuple[Driver, Learner]:
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
 
-        Returns the driver. It owns the environments and leads to the other parts, for example by
-        `driver.learner.policy`. If anything raises, the environments are closed.
+        Returns the driver, which owns the environments, and the learner, a `Learner` or a `LearnerGroup`. If
+        anything raises, the environments are closed.
         """
         if self._deterministic:
             require_deterministic_operations()
@@ -200,12 +200,14 @@ class Experiment:
             num_envs = len(envs) + (collectors.num_envs if collectors else 0)
             learner = self._make_learner(specs, num_envs, strategy)
             if specs is not None:
-                driver = self._driver(envs, learner, unroll_length=self._unroll_length, **settings)
+                if learner.metrics:
+                    settings["metrics"] = learner.metrics
+                driver = self._driver(envs, learner.policy, unroll_length=self._unroll_length, **settings)
                 check_type("what Experiment.driver makes", driver, Driver)
                 driver.deterministic = self._deterministic
                 log_devices(learner.device, driver.actor_device)
-                return driver
-            return OfflineDriver(learner)
+                return driver, learner
+            return OfflineDriver(learner.policy), learner
         except BaseException:
             close_all(envs)
             if collectors is not None:  # They hold a reservation of the cluster's CPUs.

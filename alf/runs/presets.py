@@ -21,6 +21,7 @@ from alf.config.short_names import find_full_name
 from alf.core.annotations import NestedSpec
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
+from alf.learner.learner import Learner
 from alf.networks.encoders import NatureEncoder, choose_image_encoder
 from alf.networks.images import is_image
 from alf.replay import find_files, read_row_spec
@@ -33,10 +34,10 @@ _LOAD = "alf.environments.load.name"
 _SMALL = "small_images.gin"  # for images that are too small for `NatureEncoder` with its usual layers
 
 
-def make_driver() -> Driver:
-    """Makes the driver that gin's bindings describe, with the preset if they choose one."""
+def make_parts() -> tuple[Driver, Learner]:
+    """Makes the driver and the learner of gin's bindings, with the preset if they choose one."""
     add_preset()
-    return Experiment().make_driver()
+    return Experiment().make_parts()
 
 
 def add_preset() -> None:

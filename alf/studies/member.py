@@ -16,7 +16,7 @@ from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
-from alf.runs.presets import make_driver
+from alf.runs.presets import make_parts
 from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
 from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE
@@ -126,7 +126,7 @@ class Member(Callback):
         with contextlib.suppress(FileNotFoundError):
             os.remove(os.path.join(self._root_dir, CONFIG_FILE))
         with wrong_calls_are_config_errors():
-            self._trainer = Trainer(self._root_dir, make_driver())
+            self._trainer = Trainer(self._root_dir, *make_parts())
         try:
             # Only now do the metrics and the `Tunable`s exist.
             self._check()

@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow as tf
 
 from alf.core.annotations import Array, Environment, Nest, NestedSpec
-from alf.core.devices import HOST
 from alf.core.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
 from alf.data_structures import FIRST, LAST, EnvStep, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.environments import BatchedEnvironment
@@ -128,13 +127,11 @@ class RecordingLearner:
         replayer: its name appears in errors, and its kind decides whether fresh experience is needed.
 
     Attributes:
-        policy, progress, uses_env_info, device: attributes that a `Learner` has.
+        policy, progress, replayer, uses_env_info, needs_own_actions: attributes that a `Learner` has.
         observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
     """
 
     uses_env_info = needs_own_actions = False
-    metrics = ()
-    device: str = HOST
 
     def __init__(self, policy: Policy, replayer: Any = None) -> None:
         self.policy = policy
@@ -146,7 +143,7 @@ class RecordingLearner:
     def needs_fresh_experience(self) -> bool:
         return isinstance(self.replayer, UnrollReplayer)
 
-    def synchronize(self) -> None:
+    def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         pass
 
     def observe(self, experience: Experience) -> None:
@@ -158,7 +155,6 @@ class RecordingLearner:
         rows = Experience(*policy.time_step_spec, policy.action_spec, policy.info_spec, version)
         plain = experience._replace(state=PolicyState(), env_info=())
         check_nest("rows", plain, rows, num_unrolls, length, batch_size)
-        assert bool(experience.env_info) == self.uses_env_info
         check_nest("state", experience.state, policy.policy_step_spec.state, num_unrolls, batch_size)
         self.observed.append(tf.nest.map_structure(lambda x: x.numpy(), experience))
 

@@ -5,8 +5,9 @@ import contextlib
 import time
 from typing import NamedTuple
 
+from alf.data_structures import count_transitions
 from alf.drivers import OfflineDriver
-from alf.drivers.stage_clock import TRAIN
+from alf.drivers.stage_clock import STORE, TRAIN
 from alf.errors import ConfigError
 from alf.training.machine import cpu_seconds
 from alf.training.progress_bar import ProgressBar, Throughput
@@ -43,13 +44,14 @@ class Speed(NamedTuple):
         }
 
 
-def benchmark(driver, seconds, sample_only=False):
+def benchmark(driver, learner, seconds, sample_only=False):
     """Measures sampling without learning, then training. Shows the progress like a run.
 
     Graphs that run for the first time, and a warm-up, are not measured.
 
     Args:
         driver: `Driver`, not started; the caller stops it.
+        learner: `Learner` or `LearnerGroup`.
         seconds: float, the length of each of the two measurements.
         sample_only: bool, whether to leave out training.
 
@@ -60,26 +62,28 @@ def benchmark(driver, seconds, sample_only=False):
     """
     if isinstance(driver, OfflineDriver):
         raise ConfigError("Experiment.num_envs is 0: there is no environment whose speed could be measured")
+
+    learner.synchronize()
     driver.start()
     training = None
     # Environments and actors alone: the batches are taken from the queue, and nobody learns from them.
-    with contextlib.closing(_Display(driver, seconds)) as display:
-        while not driver.sample():  # the first call traces the graphs; steps of it are not comparable
+    with contextlib.closing(_Display(driver, learner, seconds)) as display:
+        while not sample(driver):  # the first call traces the graphs; steps of it are not comparable
             pass
-        measure(driver, driver.sample, _WARM_UP * seconds)
-        sampling = _measure_stages(driver, driver.sample, seconds, display)
+        measure(learner, lambda: sample(driver), _WARM_UP * seconds)
+        sampling = _measure_stages(driver, learner, lambda: sample(driver), seconds, display)
     if not sample_only:
         # Another display, because its rates begin anew.
-        with contextlib.closing(_Display(driver, seconds)) as display:
+        with contextlib.closing(_Display(driver, learner, seconds)) as display:
 
             def learn():
-                steps, display.summary = collect_and_train(driver)
+                steps, display.summary = collect_and_train(driver, learner)
                 return steps
 
             while not display.summary:  # until the first update, which traces the learner's graph
                 learn()
-            measure(driver, learn, _WARM_UP * seconds)
-            training = _measure_stages(driver, learn, seconds, display)
+            measure(learner, learn, _WARM_UP * seconds)
+            training = _measure_stages(driver, learner, learn, seconds, display)
     metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
     average = metrics["AverageReturn"]
     return {
@@ -90,24 +94,34 @@ def benchmark(driver, seconds, sample_only=False):
     }
 
 
-def collect_and_train(driver):
+def sample(driver):
+    """Drops what one call of `Driver.collect` gives; returns the number of environment steps in it."""
+    return sum(int(count_transitions(experience.step_type)) for experience in driver.collect())
+
+
+def collect_and_train(driver, learner):
     """Makes one train iteration. Returns the number of collected environment steps, and the summary."""
-    steps, summary = driver.collect(), driver.learner.train()
+    steps = 0
+    for experience in driver.collect():
+        learner.observe(experience)
+        driver.clocks.learner.lap(STORE)
+        steps += int(count_transitions(experience.step_type))
+    summary = learner.train()
     driver.clocks.learner.lap(TRAIN)
     return steps, summary
 
 
-def measure(driver, iterate, seconds, show=None):
+def measure(learner, iterate, seconds, show=None):
     """Calls a function again and again, and measures the `Speed`.
 
     Args:
-        driver: `Driver`.
+        learner: `Learner`, whose updates are counted.
         iterate: callable () -> int, environment steps.
         seconds: float, how long.
         show: callable (steps, seconds), called after each call with its steps and the time so far; or None.
     """
     # The CPU time is the whole process's, with its worker processes, because threads share the work.
-    updates, cpu, start = int(driver.learner.progress.updates), cpu_seconds(), time.perf_counter()
+    updates, cpu, start = int(learner.progress.updates), cpu_seconds(), time.perf_counter()
     total = passed = 0
     while passed < seconds:
         steps = iterate()
@@ -115,19 +129,19 @@ def measure(driver, iterate, seconds, show=None):
         passed = time.perf_counter() - start
         if show is not None:
             show(steps, passed)
-    return Speed(total, int(driver.learner.progress.updates) - updates, passed, cpu_seconds() - cpu)
+    return Speed(total, int(learner.progress.updates) - updates, passed, cpu_seconds() - cpu)
 
 
-def _measure_stages(driver, iterate, seconds, display):
+def _measure_stages(driver, learner, iterate, seconds, display):
     """Measures speed and stages. Returns a dict of numbers to show."""
-    stages = _make_stage_meter(driver)
-    speed = measure(driver, iterate, seconds, display.show)
+    stages = _make_stage_meter(driver, learner)
+    speed = measure(learner, iterate, seconds, display.show)
     stages.measure()
     return {**speed.describe(), "bottleneck": stages.bottleneck, "time_share": stages.shares}
 
 
-def _make_stage_meter(driver):
-    return StageMeter(driver.clocks, lambda: int(driver.learner.progress.updates))
+def _make_stage_meter(driver, learner):
+    return StageMeter(driver.clocks, lambda: int(learner.progress.updates))
 
 
 class _Display:
@@ -137,14 +151,14 @@ class _Display:
         summary: dict, the last summary of the learner, or None.
     """
 
-    def __init__(self, driver, seconds):
+    def __init__(self, driver, learner, seconds):
         self._driver = driver
         metrics = {metric.name: metric for metric in driver.get_metrics()}
         self._throughput, self._collected, self._steps, self.summary = Throughput(), Throughput(), 0, None
         self._env_steps = metrics["EnvironmentSteps"]
         # The first call adds nothing: steps from before this measurement do not count.
         self._collected.count_up_to(self._env_steps.result())
-        self._stages, self._measured = _make_stage_meter(driver), 0.0
+        self._stages, self._measured = _make_stage_meter(driver, learner), 0.0
         criteria, episodes = StopCriteria(max_seconds=seconds), EpisodeFigures(metrics)
         self._bar = ProgressBar(self._throughput, self._collected, criteria, episodes, self._stages)
 

@@ -47,9 +47,9 @@ class Checkpoints(Callback):
         self._saved_at: Any = None  # time of the training loop
         self._is_due, self._env_steps = False, 0
 
-    def open(self, folder: str, driver: Any) -> str | None:
+    def open(self, folder: str, driver: Any, learner: Any) -> str | None:
         """Restores the newest checkpoint in a folder; returns its path, or None without checkpoints."""
-        self.checkpointer = Checkpointer(folder, driver, self.replay_buffer, self._max_to_keep)
+        self.checkpointer = Checkpointer(folder, driver, learner, self.replay_buffer, self._max_to_keep)
         return self.checkpointer.restore()
 
     def save(self, trainer: Any, is_last: bool = False) -> str:

@@ -5,8 +5,11 @@ from typing import NamedTuple
 
 from absl import logging
 
-from alf.drivers import OfflineDriver
+from alf.drivers import Driver, OfflineDriver
+from alf.drivers.driver_settings import split_unroll_length
 from alf.errors import ConfigError
+from alf.learner import Learner
+from alf.replay import OneTimeReplayer
 from alf.training.stop_criteria import Position
 
 _NO_ENVIRONMENTS = "there are no environments, so nothing collects"
@@ -34,6 +37,7 @@ class Collection:
 
     Args:
         driver: `Driver`, not started.
+        learner: `Learner` or `LearnerGroup`.
         stop_criteria: `StopCriteria` of the run.
         from_iteration, until_env_steps: `collect_from_iteration` and `collect_until_env_steps` of `Trainer`.
 
@@ -44,11 +48,11 @@ class Collection:
         ConfigError: if the learner cannot train without collection, or if no stop criterion can be reached.
     """
 
-    def __init__(self, driver, stop_criteria, from_iteration=0, until_env_steps=None):
-        if isinstance(driver, OfflineDriver) and driver.learner.needs_fresh_experience:
+    def __init__(self, driver, learner, stop_criteria, from_iteration=0, until_env_steps=None):
+        if isinstance(driver, OfflineDriver) and learner.needs_fresh_experience:
             raise ConfigError(f"{_NO_ENVIRONMENTS}; this learner needs fresh experience, see ReplayTraining")
         self.phase = None
-        self._driver = driver
+        self._driver, self._learner = driver, learner
         self._from, self._until = from_iteration, until_env_steps
         no_limit = Position(None, None, None)
         before = no_limit._replace(num_iterations=from_iteration)
@@ -57,10 +61,10 @@ class Collection:
         self._during = Phase(True, during, "until collection ends")
         self._after = Phase(False, no_limit)
         if from_iteration > 0:
-            _check_learner("Trainer.collect_from_iteration", driver)
-            _check_offline_part(driver.learner)
+            _check_learner("Trainer.collect_from_iteration", driver, learner)
+            _check_offline_part(learner)
         if until_env_steps is not None:
-            _check_learner("Trainer.collect_until_env_steps", driver)
+            _check_learner("Trainer.collect_until_env_steps", driver, learner)
             _check_stop_criteria(until_env_steps, stop_criteria)
 
     def check_buffer(self, iterations, env_steps):
@@ -70,7 +74,7 @@ class Collection:
             iterations, env_steps: ints, train iterations so far and environment steps learned from.
         """
         is_over = self._find_phase(iterations, env_steps) is self._after
-        learners = self._driver.learner.learners.values()
+        learners = self._learner.learners.values()
         if self._until is not None and is_over and not all(one.replayer.num_steps() for one in learners):
             raise ConfigError(
                 f"Trainer.collect_until_env_steps is {self._until}: collection has ended, and the replay "
@@ -88,6 +92,7 @@ class Collection:
             logging.info("collection %s", "begins" if phase is self._during else "ends")
         self.phase = phase
         if phase is self._during:
+            self._learner.synchronize()  # all learner processes begin with the same weights
             self._driver.start()
         elif phase is self._after:
             # The experience is in the buffer, so an environment that does not close must not end the run.
@@ -104,15 +109,43 @@ class Collection:
         return self._before if iterations < self._from else self._during
 
 
-def _check_learner(setting, driver):
-    """Raises ConfigError unless the driver has environments, and its learner can train without them."""
+def check_parts(driver: Driver, learner: Learner, batches_per_train_iter: int) -> None:
+    """Raises ConfigError unless a learner can learn from what a driver collects."""
+    if driver.policy is not learner.policy:
+        raise ConfigError("the driver has another policy than the learner: give it learner.policy")
+    is_poll, length = driver.settings.mode == "poll", driver.unroll_length
+    if learner.needs_fresh_experience and (is_poll or split_unroll_length(length)[1] != 1):
+        setting = "DriverSettings.mode is 'poll'" if is_poll else f"unroll_length is {length:g}"
+        raise ConfigError(
+            f"{setting}{'' if is_poll else ', not an integer above 0'}: exp_replayer must be one to sample "
+            "from then, such as 'uniform', and clear_replay_buffer False"
+        )
+    if driver.overwrites_actions and learner.needs_own_actions:
+        raise ConfigError(
+            "the learner's algorithm, such as IMPALA and PPO, learns only from the actions of its own "
+            "policy: Experiment.behavior must be None, and overwrite_policy_output False"
+        )
+    # A replay buffer, and the sequences of several policies, are in main memory: a batch would come back.
+    if driver.settings.prefetch and not isinstance(getattr(learner, "replayer", None), OneTimeReplayer):
+        raise ConfigError(
+            "DriverSettings.prefetch is True: exp_replayer must be 'one_time', 'mix_in' or 'multi_pass' "
+            "then, and Experiment.policies None"
+        )
+    if driver.batch_shape is not None:
+        driver.specs.unroll_spec(driver.policy, 1, with_env_info=learner.uses_env_info)
+        num_unrolls, unroll_length, batch_size = driver.batch_shape
+        learner.check_batch(batches_per_train_iter * num_unrolls, unroll_length, batch_size)
+
+
+def _check_learner(setting, driver, learner):
+    """Raises ConfigError unless the driver has environments, and the learner can train without them."""
     if isinstance(driver, OfflineDriver):
         raise ConfigError(f"{setting} is set: {_NO_ENVIRONMENTS}")
-    for learner in driver.learner.learners.values():
-        if learner.needs_fresh_experience:
+    for one in learner.learners.values():
+        if one.needs_fresh_experience:
             raise ConfigError(
                 f"{setting} is set: exp_replayer must be one to sample from then, such as 'uniform', not "
-                f"{learner.replayer.name!r}, and ReplayTraining.clear_replay_buffer False"
+                f"{one.replayer.name!r}, and ReplayTraining.clear_replay_buffer False"
             )
 
 

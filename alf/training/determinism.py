@@ -26,7 +26,7 @@ class Determinism(Callback):
         self._file: Any = None
 
     def on_check(self, trainer: Any) -> None:
-        remedy = _find_remedy(trainer.driver, trainer.checkpoints, self._stop_criteria)
+        remedy = _find_remedy(trainer.driver, trainer.learner, trainer.checkpoints, self._stop_criteria)
         if remedy is not None:
             raise ConfigError(f"Experiment.deterministic is True: {remedy}")
         if not trainer.driver.reseed(draws.get_seed(), 0):
@@ -48,9 +48,8 @@ class Determinism(Callback):
             self._file.write(env_steps, seconds, {"iterations": iterations, "digest": digest})
 
 
-def _find_remedy(driver, checkpoints, stop_criteria):
+def _find_remedy(driver, learner, checkpoints, stop_criteria):
     """Returns a text that says which setting cannot repeat, and what it must be; None without one."""
-    learner = driver.learner
     if not isinstance(learner, Learner):
         return "Experiment.policies must be None"
     if not driver.repeats:

@@ -10,7 +10,7 @@ from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.core.annotations import FilePath
 from alf.errors import ConfigError
 from alf.runs.digests import DIGESTS_FILE, compute_digest, find_split, read_digests
-from alf.runs.presets import make_driver
+from alf.runs.presets import make_parts
 from alf.runs.run_description import list_versions, read_description
 from alf.training.trainer import Trainer
 
@@ -40,7 +40,7 @@ def replicate(original: FilePath, root_dir: FilePath) -> tuple[int | None, int |
     last = f"StopCriteria.num_iterations = {max(digests)}"
     parse_config([os.path.join(original, CONFIG_FILE)], [last])
     with wrong_calls_are_config_errors():
-        trainer = Trainer(root_dir, make_driver())
+        trainer = Trainer(root_dir, *make_parts())
     trainer.add_callback(_Comparison(digests))
     trainer.train()
     return find_split(digests, read_digests(trainer.root_dir))

@@ -14,7 +14,7 @@ from alf.config.registry import find_gin_name, own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.policies.agent import Agent
-from alf.runs.presets import find_bindings, make_driver
+from alf.runs.presets import find_bindings, make_parts
 from alf.runs.run_dir import choose_root_dir
 from alf.training.live_curve import LiveCurve, can_show_curves
 from alf.training.trainer import Trainer
@@ -73,7 +73,7 @@ def train(
         label = env if isinstance(env, str) else getattr(env, "__name__", "env")
         # Before the trainer, which checks that something has read every binding.
         curves = [LiveCurve()] if can_show_curves() else []
-        trainer = Trainer(root_dir or choose_root_dir(algorithm, label), make_driver())
+        trainer = Trainer(root_dir or choose_root_dir(algorithm, label), *make_parts())
         for curve in curves:
             trainer.add_callback(curve)
         trainer.train()

@@ -16,15 +16,16 @@ from alf.config.settings import Role, check_arguments, configurable
 from alf.core.annotations import FilePath
 from alf.core.files import find_path
 from alf.drivers.driver import Driver
-from alf.drivers.stage_clock import REST, TRAIN
+from alf.drivers.stage_clock import REST, STORE, TRAIN
 from alf.errors import DivergedError, InterruptedDriverError, make_part
 from alf.evaluation.evaluator import Evaluator
+from alf.learner.learner import Learner
 from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
 from alf.runs.seeds import seed_continued_run
 from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
-from alf.training.collection import Collection, Phase
+from alf.training.collection import Collection, Phase, check_parts
 from alf.training.determinism import Determinism
 from alf.training.evaluations import Evaluations, make_evaluations
 from alf.training.progress import NO_UPDATE, Progress, count_policy_steps
@@ -42,7 +43,8 @@ class Trainer:
 
     Args:
         root_dir: path of the directory of the run. If it holds a run, this run is continued.
-        driver: `Driver`, not started; its learner is trained.
+        driver: `Driver`, not started.
+        learner: `Learner` of the driver's policy, or `LearnerGroup` of its policies.
         stop_criteria: `StopCriteria`, or a callable that returns them.
         batches_per_train_iter: batches that the driver collects for each call of `Learner.train`: with
             `ImpalaAlgorithm`, learn_queue_cap * unroll_length * batch_size steps each.
@@ -63,7 +65,7 @@ class Trainer:
             until a stop criterion holds. None: collection does not end.
 
     Attributes:
-        driver, learner: the `Driver` and its `Learner`.
+        driver, learner: as the arguments.
         metrics: dict of the driver's metrics by name.
         root_dir: absolute path of the directory.
         restored: path of the checkpoint from which the run continues, or None.
@@ -78,6 +80,7 @@ class Trainer:
         self,
         root_dir: Annotated[FilePath, Role.EXECUTION],
         driver: Driver,
+        learner: Learner,
         stop_criteria: StopCriteria | Callable[[], StopCriteria] = StopCriteria,
         batches_per_train_iter: PositiveInt = 1,
         checkpoints: Annotated[Checkpoints | Callable[[], Checkpoints], Role.EXECUTION] = Checkpoints,
@@ -91,7 +94,7 @@ class Trainer:
     ) -> None:
         given = dict(locals())
         self.root_dir = find_path(root_dir)
-        self.driver, self.learner = driver, driver.learner
+        self.driver, self.learner = driver, learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
         self.now = driver.clocks.learner.lap(REST)
         self.finished: bool | None = None
@@ -107,12 +110,10 @@ class Trainer:
             check_arguments(Trainer, given)
             self._users = [*self.learner.callbacks, *callbacks]
             self._batches_per_train_iter = batches_per_train_iter
-            if driver.batch_shape is not None:
-                num_unrolls, unroll_length, batch_size = driver.batch_shape
-                self.learner.check_batch(batches_per_train_iter * num_unrolls, unroll_length, batch_size)
+            check_parts(driver, learner, batches_per_train_iter)
             self._stop_criteria = make_part("Trainer.stop_criteria", stop_criteria, StopCriteria)
             phases = collect_from_iteration, collect_until_env_steps
-            self._collection = Collection(driver, self._stop_criteria, *phases)
+            self._collection = Collection(driver, learner, self._stop_criteria, *phases)
             self.progress = Progress(self._stop_criteria)
             self.summaries = make_part("Trainer.summaries", summaries, Summaries)
             self.checkpoints = make_part("Trainer.checkpoints", checkpoints, Checkpoints)
@@ -128,7 +129,7 @@ class Trainer:
             self._run_dir.check_config()
             if has_checkpoints(self.root_dir):
                 check_environments(self.root_dir, self.learner.policy)
-            self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver)
+            self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver, learner)
             self._checkpointer.callbacks = self._users
             self._env_steps = self.counters["env_steps"]
             self._collection.check_buffer(**self.counters)
@@ -285,10 +286,10 @@ class Trainer:
                     return end
                 with self.checkpoints.saving_after_error(self):
                     self.call_back("on_iter_begin")
-                    steps = self._collect()
-                if steps is None:
+                    num_batches = self._collect()
+                if num_batches is None:
                     return False, self._interrupted
-                summary = self._train_iter(steps)
+                summary = self._train_iter(num_batches)
                 with self.checkpoints.saving_after_error(self):
                     self.call_back("on_train_iter", summary)
                 self._lap(REST)
@@ -323,20 +324,26 @@ class Trainer:
         return self._stop_criteria.reached(*self.position, *figures)
 
     def _collect(self):
-        """Collects for one train iteration; returns the environment steps, or None after `interrupt`."""
+        """Collects for one train iteration; returns the number of batches, or None after `interrupt`."""
         try:
             self._collection.advance(self._checkpointer.iterations, self._env_steps)
             if not self.collects:
                 return 0
-            return sum(self.driver.collect() for _ in range(self._batches_per_train_iter))
+            num_batches = 0
+            for _ in range(self._batches_per_train_iter):
+                for experience in self.driver.collect():
+                    self.learner.observe(experience)
+                    self._lap(STORE)
+                    num_batches += 1
+            return num_batches
         except Exception:
             # The driver was made to fail by `interrupt`, so this is how the run ends and not an error of it.
             if self._interrupted:
                 return None
             raise
 
-    def _train_iter(self, steps):
-        """Trains after `steps` environment steps were collected; returns the summary."""
+    def _train_iter(self, num_batches):
+        """Trains after `num_batches` batches were collected; returns the summary."""
         summary = self.learner.train() if self.collects else self.learner.train_from_replay()
         self._lap(TRAIN)
         # After the updates: a checkpoint never counts an iteration whose updates it lacks.
@@ -346,7 +353,7 @@ class Trainer:
         if summary and self._first_trained is None:
             self._first_trained = self.now
         # Nothing was collected and no update was made, as in the mode "poll": leave the core to others.
-        if not summary and not steps:
+        if not summary and not num_batches:
             time.sleep(0.001)
         return summary
 

@@ -26,7 +26,7 @@ from alf.testing.fakes import FrozenPolicy, RecordingLearner, assert_equal_nests
 from alf.testing.toy_environments import CountingEnvironment
 from tests.adapters.graph_environments import CountingTFEnvironment
 from tests.adapters.tf_agents_environment_test import CountingAgent
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
 
@@ -40,7 +40,7 @@ def collect(driver_class, envs, count=3, **kwargs):
     try:
         driver.start()
         for _ in range(count):
-            driver.collect()
+            collect_and_observe(driver)
     finally:
         driver.stop()
     return learner, driver
@@ -112,11 +112,11 @@ def test_calls_of_a_driver_reach_the_environment_in_the_graph(driver_class):
     driver = build_driver(driver_class, [LevelTFEnvironment()], learner, unroll_length=5, **settings)
     try:
         driver.start()
-        driver.collect()
+        collect_and_observe(driver)
         assert driver.call_envs("add", 1.5) == [2.5]
-        driver.collect()
+        collect_and_observe(driver)
         driver.set_attr("level", 7)
-        driver.collect()
+        collect_and_observe(driver)
         with pytest.raises(ConfigError, match="LevelTFEnvironment.name must be a tf.Variable"):
             driver.set_attr("name", "other")
     finally:
@@ -261,7 +261,7 @@ def test_it_closes_after_its_last_step(driver_class):
 
     def collect():
         with contextlib.suppress(RuntimeError):  # the stop ends it
-            driver.collect()
+            collect_and_observe(driver)
 
     collecting = threading.Thread(target=collect)
     collecting.start()

@@ -27,7 +27,7 @@ from alf.games.mapping import MappedEnvironment
 from alf.testing import EnvironmentContract
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, assert_equal_nests
 from alf.testing.toy_environments import CountingEnvironment, NullEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 
 @pytest.fixture(scope="module", params=["CartPole-v1", "Pendulum-v1"])
@@ -80,7 +80,7 @@ def collect(driver_class, envs):
     driver = build_driver(driver_class, envs, learner, unroll_length=5)
     try:
         driver.start()
-        driver.collect()
+        collect_and_observe(driver)
     finally:
         driver.stop()
     return learner.observed[0]
@@ -199,6 +199,6 @@ def test_specs_and_time_steps_of_tf_agents_are_taken():
         learner = RecordingLearner(FrozenPolicy(OfTFAgents()))
         driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=5)
         driver.start()
-        driver.collect()
+        collect_and_observe(driver)
         driver.stop()
         assert learner.observed[0].observation.shape == (1, 6, 2, 1)

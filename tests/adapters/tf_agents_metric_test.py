@@ -13,7 +13,7 @@ from alf.data_structures import FIRST, LAST, MID, LogRecord
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, make_counting_envs
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 SAME = ["AverageReturn", "AverageEpisodeLength", "NumberOfEpisodes", "EnvironmentSteps"]
 
@@ -56,7 +56,7 @@ def run(driver_class, metrics, num_envs=3, **kwargs):
     driver.start()
     try:
         for _ in range(8):
-            driver.collect()
+            collect_and_observe(driver)
         assert observer.wait_for(lambda: len(observer.records) >= 8)
     finally:
         driver.stop()

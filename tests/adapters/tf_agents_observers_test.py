@@ -17,7 +17,7 @@ from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.testing.toy_environments import CountingEnvironment
 from tests.adapters.graph_environments import CountingTFEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 NAMES = ("AverageReturnMetric", "AverageEpisodeLengthMetric", "MaxReturnMetric")
 
@@ -41,7 +41,7 @@ def collect(envs, driver_class=SyncOffPolicyDriver, count=8, is_done=lambda: Tru
     driver.start()
     try:
         for _ in range(count):
-            driver.collect()
+            collect_and_observe(driver)
         deadline = time.monotonic() + 60
         while not is_done() and time.monotonic() < deadline:  # the log thread may be behind
             time.sleep(0.01)
@@ -113,8 +113,8 @@ def test_a_run_that_goes_on_begins_new_episodes():
     )
     other.set_state(driver.get_state())
     other.start()
-    other.collect()
-    other.collect()
+    collect_and_observe(other)
+    collect_and_observe(other)
     other.stop()
     assert other.get_metrics()[-1].result() == 6
 

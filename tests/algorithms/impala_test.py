@@ -22,7 +22,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.literal_returns import literal_n_step, literal_vtrace
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
@@ -456,9 +456,9 @@ def test_learns_every_kind_of_action_and_is_on_policy_before(box):
     before = greedy_rewards(learner.policy, env)
     try:
         driver.start()
-        check_ratio_is_1(learner, merge_unrolls(driver.get_training_exps()[0]))
+        check_ratio_is_1(learner, merge_unrolls(driver.get_training_exps()))
         for _ in range(80):
-            driver.collect()
+            collect_and_observe(driver)
             learner.train()
     finally:
         driver.stop()

@@ -10,7 +10,7 @@ from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.learner import ReplayTraining
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import RememberEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 DELAY = 2
 
@@ -30,7 +30,7 @@ def train(env, make_learner, unroll_length, num_updates):
     try:
         driver.start()
         for _ in range(num_updates):  # more than enough
-            driver.collect()
+            collect_and_observe(driver)
             learner.train()
             if int(learner.progress.updates) >= num_updates:
                 break

@@ -409,7 +409,7 @@ def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
     try:
         driver.start()
         for _ in range(2):  # the second one begins inside an episode
-            experience, _ = driver.get_training_exps()
+            experience = driver.get_training_exps()
     finally:
         driver.stop()
     batch, _ = learner._update.prepare(merge_unrolls(experience))

@@ -6,6 +6,7 @@ import gin
 from alf.config.parsing import parse_config
 from alf.training import Experiment
 from tests.benchmarks.conftest import import_program
+from tests.builders import driver_of
 from tests.example_runs import EXAMPLES
 
 program = import_program("benchmarks.several_policies")
@@ -21,7 +22,7 @@ def test_batches_are_divided_or_as_large():
     for kind, bindings in kinds.items():
         gin.clear_config()
         parse_config([EXAMPLE], bindings)
-        driver = Experiment().make_driver()
+        driver = driver_of(Experiment())
         driver.stop()
         shapes = getattr(driver.learner, "shapes", None)
         sizes[kind] = shapes and [shape.num_sequences for shape in shapes.values()]

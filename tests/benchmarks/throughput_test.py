@@ -65,7 +65,7 @@ def test_the_settings_of_each_workload_fit_together(name):
     workload = dataclasses.replace(WORKLOADS[name], num_envs=1, batch_size=2)
     env = (workload.env_alone or workload.env)(2, 0)
     learner = workload.make_learner([env])
-    driver = AsyncOffPolicyDriver([env], learner, workload.unroll_length, workload.driver_settings())
+    driver = AsyncOffPolicyDriver([env], learner.policy, workload.unroll_length, workload.driver_settings())
     learner.check_batch(*driver.batch_shape)
     driver.stop()
 

@@ -13,7 +13,7 @@ from alf.config.registry import own_config
 from alf.runs.saved_run import load_agent
 from alf.training import Experiment
 from tests.bin.conftest import write_config
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def root_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with own_config():
         parse_config([str(write_config(folder, "cartpole"))], ["Checkpoints.interval = 0.0"])
-        build_trainer(str(folder / "run"), Experiment().make_driver()).train()
+        build_trainer(str(folder / "run"), driver_of(Experiment())).train()
     return folder / "run"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from alf.bin import benchmark
-from alf.data_structures import FIRST
+from alf.data_structures import FIRST, count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.runs.saved_run import SavedRun
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
@@ -23,7 +23,7 @@ from alf.tools.throughput import cpu_seconds, measure
 from alf.training import Experiment
 from tests.bin.conftest import KINDS
 from tests.bin.forks import SECONDS
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def bench(tmp_path, command):
 @pytest.fixture
 def learners(monkeypatch):
     """List of the learners that are made, each with copies of its variables from before."""
-    made, make_driver = [], Experiment.make_driver
+    made, make_parts = [], Experiment.make_parts
 
     def make(self):
-        driver = make_driver(self)
-        made.append((driver.learner, [x.numpy() for x in driver.learner.variables]))
-        return driver
+        driver, learner = make_parts(self)
+        made.append((learner, [x.numpy() for x in learner.variables]))
+        return driver, learner
 
-    monkeypatch.setattr(Experiment, "make_driver", make)
+    monkeypatch.setattr(Experiment, "make_parts", make)
     return made
 
 
@@ -172,9 +172,9 @@ def test_samples_are_counted_and_not_observed(driver_class):
     driver = build_driver(driver_class, envs, learner, unroll_length=5)
     driver.start()
     try:
-        sampled = sum(driver.sample() for _ in range(20))
-        assert not learner.observed
-        collected = driver.collect()
+        batches = [batch for _ in range(20) for batch in driver.collect()]
+        sampled = sum(int(count_transitions(batch.step_type)) for batch in batches)
+        collected = collect_and_observe(driver)
         assert len(learner.observed) == 1
     finally:
         driver.stop()

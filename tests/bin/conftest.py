@@ -17,7 +17,7 @@ from alf.config.registry import own_config
 from alf.runs.run_dir import RunDir
 from alf.training import Experiment
 from tests.bin.forks import Forks
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.programs import ROOT, environment
 
 # Without alf-export and alf-plot, which both define --output: a fork imports one of them.
@@ -195,7 +195,7 @@ def root_of(tmp_path_factory):
         try:
             with own_config():
                 parse_config([str(gin_file)], [])
-                build_trainer(str(folder / "run"), Experiment().make_driver()).train()
+                build_trainer(str(folder / "run"), driver_of(Experiment())).train()
         finally:
             sys.path[:] = path
         return str(folder / "run")

@@ -15,7 +15,7 @@ from alf.config.registry import own_config
 from alf.core.randomness import spawn_seeds
 from alf.training import Experiment
 from tests.bin.conftest import COMMON, IN_PROCESS
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 
 
 def play_plainly(agent, env, seed, num_episodes):
@@ -128,7 +128,7 @@ def test_figures_of_the_environments_info(command, tmp_path, monkeypatch):
     (tmp_path / "registers_info_env.py").write_text(INFO_MODULE)
     with own_config():
         gin.parse_config(COMMON + IN_PROCESS + INFO)
-        build_trainer(str(tmp_path / "run"), Experiment().make_driver()).train()
+        build_trainer(str(tmp_path / "run"), driver_of(Experiment())).train()
     flags = dict(root_dir=str(tmp_path / "run"), num_episodes=4, json=True)
     status, out, errors = command(evaluate, **flags)
     assert (status, errors) == (0, [])

@@ -73,6 +73,6 @@ def few_threads():
         driver = build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
         driver.start()
         for _ in range(20):
-            driver.learner.observe(driver.get_training_exps()[0])
+            driver.learner.observe(driver.get_training_exps())
         driver.stop()
         print(sum(map(len, driver.learner.observed)) > 0)

@@ -11,7 +11,7 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_collectors, build_driver
+from tests.builders import build_collectors, build_driver, collect_and_observe
 from tests.distributed.stand_ins import Endless
 
 ray = pytest.importorskip("ray")
@@ -71,7 +71,7 @@ def test_what_a_lost_node_had_is_collected_elsewhere(nodes, answers, max_joined_
     try:
         driver.start()
         while removed_at is None or min(counts) < removed_at + MIN_UNROLLS:
-            driver.collect()
+            collect_and_observe(driver)
             for experience in itertools.islice(learner.observed, num_seen, None):
                 np.add.at(counts, experience.env_id[:, 0, 0] // B, 1)
             num_seen = len(learner.observed)

@@ -17,7 +17,7 @@ from alf.drivers.collector import Collector
 from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_collectors, build_driver
+from tests.builders import build_collectors, build_driver, collect_and_observe
 from tests.distributed.stand_ins import OneAnswer, Recorded, make_obedient
 
 ray = pytest.importorskip("ray")
@@ -88,7 +88,7 @@ def run(driver, learner, done, timeout=300):
     try:
         driver.start()
         while not done():
-            driver.collect()
+            collect_and_observe(driver)
             assert time.monotonic() < deadline, "a collector starves"
     finally:
         driver.stop()
@@ -421,7 +421,7 @@ def test_environments_of_collectors_are_called_and_their_successors_get_the_attr
     driver.set_attr("level", 3)
     driver.start()
     try:
-        driver.collect()
+        collect_and_observe(driver)
         pids = driver.call_envs("find_process")
         assert len({*pids, os.getpid()}) == 3
         with pytest.raises(KeyError, match="my own bug"):
@@ -437,7 +437,7 @@ def test_environments_of_collectors_are_called_and_their_successors_get_the_attr
         learner.observed.clear()
         deadline = time.monotonic() + 120
         while not all(any((u.observation[1:, :, 0] == 5).all() for u in x) for x in learner.unrolls(2)):
-            driver.collect()
+            collect_and_observe(driver)
             assert time.monotonic() < deadline
     finally:
         driver.stop()

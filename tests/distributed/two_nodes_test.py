@@ -24,7 +24,7 @@ from alf.errors import ConfigError, EnvError
 from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Evaluator, Experiment
-from tests.builders import build_collectors, build_trainer
+from tests.builders import build_collectors, build_trainer, driver_of
 from tests.distributed.stand_ins import make_obedient, make_teller
 
 ray = pytest.importorskip("ray")
@@ -219,7 +219,7 @@ def test_a_run_is_evaluated_in_the_cluster_as_it_is_here(tmp_path, num_workers):
         gin.parse_config(f"Evaluator.num_workers = {num_workers}")
         gin.parse_config(f"RayEvaluator.num_cpus = {2 // num_workers}")
         gin.parse_config(f"RayEvaluator.resources = {{'far': {1 / num_workers}}}")
-        driver = Experiment().make_driver()
+        driver = driver_of(Experiment())
         trainer = build_trainer(str(tmp_path), driver)
         train_slowly(driver.learner)
         finished, reason = trainer.train()
@@ -255,7 +255,7 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
         gin.parse_config(CONFIG.replace("Trainer.evaluator = @Evaluator", ""))
         gin.parse_config("StopCriteria.target_eval_return = 1000.0")
         ctor = functools.partial(Evaluator, cluster=Hanging)
-        trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver(), evaluator=ctor)
+        trainer = build_trainer(str(tmp_path / "run"), driver_of(Experiment()), evaluator=ctor)
         interrupted = []
 
         def interrupt():

@@ -26,7 +26,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, NullEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 B = 3  # so that the sub-environments of CountingEnvironment have three different episode lengths
 ENV_ID, ROW, STEP = range(3)  # of the observation
@@ -79,7 +79,7 @@ class Run(NamedTuple):
     """What a driver did with one setting."""
 
     setting: Setting
-    steps: list  # that run_async returned
+    steps: list  # of each call of `collect_and_observe`
     counters: list  # of updates, when the batch was taken
     learner: RecordingLearner
     unrolls: list  # per environment
@@ -100,7 +100,7 @@ def run(request):
         driver.start()
         unrolls = learner.unrolls(setting.num_envs)
         while min(map(len, unrolls)) < MIN_UNROLLS:
-            steps.append(driver.run_async())
+            steps.append(collect_and_observe(driver))
             counters.append(int(learner.progress.updates.assign_add(1)) - 1)
             unrolls = learner.unrolls(setting.num_envs)
             assert time.monotonic() < deadline, "an environment starves"
@@ -265,7 +265,7 @@ def test_the_synchronous_driver_keeps_the_same_accounts():
         SyncOffPolicyDriver, envs, learner, unroll_length=unroll_length, observers=[observer]
     )
     driver.start()
-    steps = sum(driver.run() for _ in range(10))
+    steps = sum(collect_and_observe(driver) for _ in range(10))
     driver.stop()
     total = 0
     for index, unrolls in enumerate(learner.unrolls(num_envs)):
@@ -300,13 +300,13 @@ def test_many_iterations_trace_nothing_and_start_no_thread():
     try:
         driver.start()
         for _ in range(3):
-            driver.run_async()
+            collect_and_observe(driver)
         traces = len(learner.policy.rows), driver._dequeue.num_traces
         threads = threading.active_count()
         functions = len(context.context().list_function_names())
         learner.observed.clear()
         for _ in range(100):
-            driver.run_async()
+            collect_and_observe(driver)
         assert len(learner.observed) == 100
         assert traces == (
             len(learner.policy.rows),
@@ -345,7 +345,7 @@ def test_environments_of_a_thread_step_one_after_another(num_env_threads):
         # The threads begin one after another, much later beside a busy process.
         while min(env.num_steps for env in envs) <= 3 or (max(most) == 1) != (num_env_threads == 1):
             assert time.monotonic() < deadline
-            driver.run_async()
+            collect_and_observe(driver)
     finally:
         driver.stop()
     assert (max(most) == 1) == (num_env_threads == 1)

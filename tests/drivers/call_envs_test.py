@@ -19,7 +19,7 @@ from alf.environments import EnvironmentWrapper, GymnasiumEnvironment, PythonEnv
 from alf.errors import InterruptedDriverError, StallError
 from alf.replay import make_replayer
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 from tests.drivers.collectors_test import ThreadCollectors
 from tests.workers.envs import kill_process, make_wrapped_level_env
 
@@ -117,7 +117,7 @@ def test_a_level_arrives_in_all_environments_and_nothing_is_lost(layout):
     with running(driver):
         levels = [7]
         for level in range(1, 12):
-            driver.collect()
+            collect_and_observe(driver)
             if level % 3:
                 assert driver.call_envs("set_level", level) == [(i, level) for i in rows]
             else:
@@ -127,7 +127,7 @@ def test_a_level_arrives_in_all_environments_and_nothing_is_lost(layout):
         deadline = time.monotonic() + 60
         observed = driver.learner.observed
         while min(seen_of(observed, i).max(initial=0) for i in rows) < 12:
-            driver.collect()
+            collect_and_observe(driver)
             assert time.monotonic() < deadline
     for i in rows:
         seen = seen_of(observed, i)
@@ -150,7 +150,7 @@ def seen_of(observed, row):
 def test_the_error_of_a_method_is_raised_and_the_driver_goes_on(layout):
     last = layout.num_rows - 1
     with running(layout.make_driver()) as driver:
-        driver.collect()
+        collect_and_observe(driver)
         with pytest.raises(KeyError, match="my own bug") as caught:
             driver.call_envs("fail_if", last)
         text = "".join(traceback.format_exception(caught.value))
@@ -158,7 +158,7 @@ def test_the_error_of_a_method_is_raised_and_the_driver_goes_on(layout):
         for _ in range(2):
             with pytest.raises(AttributeError, match="has no attribute 'levle'"):
                 driver.set_attr("levle", 3)
-        driver.collect()
+        collect_and_observe(driver)
         assert driver.call_envs("set_level", 2) == [(i, 2) for i in range(layout.num_rows)]
 
 
@@ -167,7 +167,7 @@ def test_calls_come_between_unrolls():
     layout = Layout(list_envs(seconds=0.002))
     with running(layout.make_driver()) as driver:
         for level in range(20):
-            driver.collect()
+            collect_and_observe(driver)
             driver.call_envs("set_level", level)
     for experience in driver.learner.observed:
         assert (experience.observation[:, 1:, :, LEVEL] == experience.observation[:, 1:2, :, LEVEL]).all()
@@ -182,7 +182,7 @@ def test_a_slow_environment_makes_no_batches_gather():
     layout = Layout(make_envs, kwargs={"learn_queue_cap": 1, "max_waiting_batches": 2})
     with running(layout.make_driver()) as driver:
         for _ in range(2):
-            driver.collect()
+            collect_and_observe(driver)
             driver.call_envs("set_level", 1)
             # Each thread gives at most one unroll away, and these may be of the two fast ones in turn.
             # Without end they are about 150 here; on a busy machine there were 23.
@@ -222,7 +222,7 @@ def test_polling_takes_what_was_set_aside():
             time.sleep(0.01)
         driver.call_envs("set_level", 1)
         assert driver._set_aside
-        driver.collect()
+        collect_and_observe(driver)
         assert not driver._set_aside
     for unrolls in learner.unrolls(2):
         for before, unroll in zip(unrolls, unrolls[1:]):
@@ -232,7 +232,7 @@ def test_polling_takes_what_was_set_aside():
 @pytest.mark.parametrize("make_envs", [list_envs(num_workers=1), make_splits], ids=["workers", "splits"])
 def test_the_successor_of_a_worker_that_dies_in_a_call_has_the_attributes_and_is_called(make_envs, tmp_path):
     with running(Layout(make_envs, kwargs=LOCKSTEP).make_driver()) as driver:
-        driver.collect()
+        collect_and_observe(driver)
         driver.set_attr("level", 5)
         before = {pid for pid, _ in driver.call_envs("where")}
         numbers = driver.call_envs("act_once", str(tmp_path / "once"), kill_process)
@@ -241,7 +241,7 @@ def test_the_successor_of_a_worker_that_dies_in_a_call_has_the_attributes_and_is
         assert len(now) == len(before) and len(now & before) == len(before) - 1
         driver.learner.observed.clear()
         for _ in range(3):
-            driver.collect()
+            collect_and_observe(driver)
     for experience in driver.learner.observed:
         # Row 0 is from before the call.
         assert (experience.observation[:, 1:, :, LEVEL] == 5).all()
@@ -251,7 +251,7 @@ def test_the_successor_of_a_worker_that_dies_in_a_call_has_the_attributes_and_is
 def test_an_interrupt_ends_the_wait(name, tmp_path):
     driver = LAYOUTS[name].make_driver(stop_timeout=2.0)
     driver.start()
-    driver.collect()
+    collect_and_observe(driver)
     timer = threading.Timer(0.5, driver.interrupt)
     timer.start()
     start = time.monotonic()

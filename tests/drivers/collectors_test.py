@@ -29,7 +29,7 @@ from alf.testing.fakes import (
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe, driver_of
 from tests.drivers.policy_lag_test import Twins
 
 B = 3
@@ -158,7 +158,7 @@ def run(driver, learner, done, counts_updates=False):
     try:
         driver.start()
         while not done():
-            steps += driver.collect()
+            steps += collect_and_observe(driver)
             if counts_updates:
                 learner.progress.updates.assign_add(1)
             assert time.monotonic() < deadline, "an environment starves"
@@ -309,12 +309,12 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
         collectors=make_collectors,
         unroll_length=4,
     )
-    driver, seen, deadline = experiment.make_driver(), set(), time.monotonic() + 60
+    driver, seen, deadline = driver_of(experiment), set(), time.monotonic() + 60
     driver.learner.observe = lambda experience: seen.update(experience.env_id.numpy().ravel())
     try:
         driver.start()
         while len(seen) < (num_envs + num_collectors) * B:
-            driver.collect()
+            collect_and_observe(driver)
             assert time.monotonic() < deadline, seen
     finally:
         driver.stop()
@@ -356,7 +356,7 @@ def test_each_action_is_chosen_by_weights_of_one_version():
     try:
         driver.start()
         for _ in range(20):
-            driver.collect()
+            collect_and_observe(driver)
             learner.policy.update()
     finally:
         driver.stop()

@@ -21,7 +21,7 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 
@@ -222,7 +222,7 @@ def test_an_environment_that_breaks_its_spec_is_named(subtests):
         )
         with subtests.test(name, wrong_at=wrong_at), config_error(r"envs\[1\]", *texts):
             driver.start()
-            driver.run()
+            collect_and_observe(driver)
         driver.stop()
 
 
@@ -237,7 +237,7 @@ def test_environment_that_breaks_its_spec_with_the_asynchronous_driver():
     with config_error(r"envs\[1\]", "observation_spec"):
         driver.start()
         for _ in range(100):
-            driver.run_async()
+            collect_and_observe(driver)
     driver.stop()
 
 
@@ -267,7 +267,7 @@ def test_rewards_of_any_dtype_become_float32(dtype):
     driver = build_driver(SyncOffPolicyDriver, [env], learner, unroll_length=3)
     try:
         driver.start()
-        driver.run()
+        collect_and_observe(driver)
     finally:
         driver.stop()
     assert learner.observed[0].reward.dtype == np.float32
@@ -334,7 +334,7 @@ def test_what_is_no_environment(driver_class, envs, text):
 def make_counting_driver(driver_class, env_fn, num_envs=3, **kwargs):
     learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
     return build_driver(
-        lambda envs, learner, **given: driver_class.from_env_fn(env_fn, num_envs, learner, **given),
+        lambda envs, policy, **given: driver_class.from_env_fn(env_fn, num_envs, policy, **given),
         None,
         learner,
         **kwargs,
@@ -358,7 +358,7 @@ def test_from_env_fn(driver_class, takes_index):
     try:
         driver.start()
         for _ in range(3):
-            driver.collect()
+            collect_and_observe(driver)
     finally:
         driver.stop()
     for experience in driver.learner.observed:

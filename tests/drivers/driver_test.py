@@ -26,7 +26,8 @@ from alf.testing.fakes import (
     make_counting_envs,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
-from tests.builders import build_driver
+from alf.training.collection import check_parts
+from tests.builders import build_driver, build_offline_driver, collect_and_observe
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver, OfflineDriver]
 METRICS = [
@@ -42,7 +43,7 @@ def make_driver(driver_class, num_envs=1, episode_length=4, **kwargs):
     policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
     learner = RecordingLearner(policy, make_replayer("uniform", specs.unroll_spec(policy, 1), num_envs))
     if driver_class is OfflineDriver:
-        return OfflineDriver(learner)
+        return build_offline_driver(learner)
     return build_driver(driver_class, envs, learner, **kwargs)
 
 
@@ -52,7 +53,7 @@ def test_the_life_of_a_driver(driver_class):
     assert isinstance(driver, Driver)
     driver.start()
     try:
-        steps = [driver.collect() for _ in range(3)]
+        steps = [collect_and_observe(driver) for _ in range(3)]
         assert all(isinstance(n, int) for n in steps)
         assert len(driver.learner.observed) == (0 if driver_class is OfflineDriver else 3)
         assert (sum(steps) > 0) == (driver_class is not OfflineDriver)
@@ -123,7 +124,7 @@ def test_a_driver_makes_observers_once(driver_class):
     gin.parse_config("Monitoring.observers = [@make_observer()]")
     made_observers.clear()
     env = FakeEnvironment(2)
-    driver_class([env], RecordingLearner(FrozenPolicy(env))).stop()
+    driver_class([env], FrozenPolicy(env)).stop()
     assert len(made_observers) == 1
 
 
@@ -156,20 +157,6 @@ def test_interrupt_comes_at_any_time(driver_class):
     driver.interrupt()
 
 
-@pytest.mark.parametrize("driver_class", DRIVERS)
-def test_the_older_verbs(driver_class):
-    driver = make_driver(driver_class)
-    driver.collect = lambda: 7
-    if driver_class is AsyncOffPolicyDriver:
-        assert driver.run_async() == 7
-        with pytest.raises(RuntimeError, match=r"run_async\(\)"):
-            driver.run()
-    else:
-        assert driver.run() == 7
-        assert not hasattr(driver, "run_async")
-    driver.stop()
-
-
 def collect_times(driver, calls, states=None):
     """Starts a driver and calls `collect`; returns how many unrolls each call took, and stops the driver.
 
@@ -180,7 +167,7 @@ def collect_times(driver, calls, states=None):
     try:
         for _ in range(calls):
             observed = len(driver.learner.observed)
-            steps = driver.collect()
+            steps = collect_and_observe(driver)
             taken.append(len(driver.learner.observed) - observed)
             assert steps == 2 * taken[-1], "unrolls of one step of two sub-environments"
             if states is not None:
@@ -219,7 +206,7 @@ def test_an_unroll_length_of_two_and_a_half_takes_two_and_three_in_turn(driver_c
     driver = make_driver(driver_class, 2, episode_length=100, unroll_length=2.5, **kwargs)
     driver.start()
     try:
-        steps = [driver.collect() // 4 for _ in range(8)]
+        steps = [collect_and_observe(driver) // 4 for _ in range(8)]
     finally:
         driver.stop()
     assert steps == [2, 3, 2, 3, 2, 3, 2, 3]
@@ -231,7 +218,7 @@ def test_an_unroll_length_of_two_and_a_half_takes_two_and_three_in_turn(driver_c
 def test_an_integer_may_be_a_float():
     driver = make_driver(SyncOffPolicyDriver, unroll_length=3.0)
     driver.start()
-    driver.collect()
+    collect_and_observe(driver)
     driver.stop()
     assert driver.learner.observed[0].step_type.shape == (1, 4, 2)
 
@@ -250,7 +237,7 @@ def collect_what_waits(**kwargs):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
             before = len(driver.learner.observed)
-            driver.collect()
+            collect_and_observe(driver)
             taken.append(len(driver.learner.observed) - before)
     finally:
         driver.stop()
@@ -283,13 +270,31 @@ def test_max_unroll_length_holds_a_batch():
 def test_a_fraction_needs_a_replay_buffer(driver_class, unroll_length):
     envs = make_counting_envs(1)
     with pytest.raises(ConfigError, match=f"unroll_length is {unroll_length}"):
-        build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=unroll_length)
+        driver = build_driver(
+            driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=unroll_length
+        )
+        check_parts(driver, driver.learner, 1)
 
 
 def test_polling_needs_a_replay_buffer():
     envs = make_counting_envs(1)
     with pytest.raises(ConfigError, match="mode is 'poll': exp_replayer must be one to sample"):
-        build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), mode="poll")
+        driver = build_driver(
+            AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), mode="poll"
+        )
+        check_parts(driver, driver.learner, 1)
+
+
+def test_driver_and_learner_have_the_same_policy():
+    driver, other = make_driver(SyncOffPolicyDriver), make_driver(SyncOffPolicyDriver)
+    with pytest.raises(ConfigError, match="another policy than the learner: give it learner.policy"):
+        check_parts(driver, other.learner, 1)
+
+
+@pytest.mark.parametrize("policy", [3, None, RecordingLearner])
+def test_who_acts_is_a_policy(policy):
+    with pytest.raises(ConfigError, match="policy is .*: it must be a Policy or a PolicyGroup"):
+        AsyncOffPolicyDriver(make_counting_envs(1), policy)
 
 
 def test_env_specs():
@@ -355,7 +360,7 @@ def test_after_reseed_a_driver_goes_on_like_one_that_starts(driver_class, kwargs
     def collect(driver, num_batches):
         driver.learner.observed.clear()
         for _ in range(num_batches):
-            driver.collect()
+            collect_and_observe(driver)
         state = driver.get_state()["metrics"]
         return [*driver.learner.observed], state["EnvironmentSteps"], state["AverageReturn"]
 

@@ -30,7 +30,8 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from tests.builders import build_driver, build_python_env
+from alf.training.collection import check_parts
+from tests.builders import build_driver, build_python_env, collect_and_observe
 from tests.workers.envs import INFO_KEYS, InfoEnv
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
@@ -61,9 +62,8 @@ def make_vector_env(numbers):
     return GymnasiumEnvironment(gymnasium.vector.SyncVectorEnv(make_env_fns(numbers)), info_keys=INFO_KEYS)
 
 
-def make_driver(driver_class, envs, observers=(), uses_env_info=False, **kwargs):
+def make_driver(driver_class, envs, observers=(), **kwargs):
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    learner.uses_env_info = uses_env_info
     statistics = functools.partial(EpisodeStatistics, window=10**6)
     kwargs = {"unroll_length": 5, "statistics": statistics, **kwargs}
     return build_driver(driver_class, envs, learner, observers=observers, **kwargs)
@@ -76,7 +76,7 @@ def run(driver, is_over, seconds=90.0):
     try:
         while not is_over():
             assert time.monotonic() < deadline
-            driver.collect()
+            collect_and_observe(driver)
     finally:
         driver.stop()
 
@@ -191,9 +191,9 @@ def test_needs_are_checked(needs):
         make_driver(AsyncOffPolicyDriver, make_counting_envs(1), [observer])
 
 
-def test_experience_holds_the_info_for_who_asks():
+def test_experience_holds_the_info():
     envs = make_batches(2, 3, num_workers=0)
-    driver = make_driver(AsyncOffPolicyDriver, envs, uses_env_info=True)
+    driver = make_driver(AsyncOffPolicyDriver, envs)
     run(driver, lambda: all(len(unrolls) >= 4 for unrolls in driver.learner.unrolls(2)))
     for unrolls in driver.learner.unrolls(2):
         for before, after in zip(unrolls, unrolls[1:]):
@@ -208,7 +208,9 @@ def test_experience_holds_the_info_for_who_asks():
 
 def test_who_asks_for_info_needs_keys():
     with pytest.raises(ConfigError, match="the algorithm uses `Experience.env_info`, .* set load.info_keys"):
-        make_driver(AsyncOffPolicyDriver, make_counting_envs(1), uses_env_info=True)
+        driver = make_driver(AsyncOffPolicyDriver, make_counting_envs(1))
+        driver.learner.uses_env_info = True
+        check_parts(driver, driver.learner, 1)
 
 
 def test_environments_must_have_the_same_keys():

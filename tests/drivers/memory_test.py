@@ -18,7 +18,7 @@ from alf.drivers.actor_thread import act
 from alf.drivers.stage_clock import StageClock
 from alf.drivers.unroller import EnvUnroller
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
 
@@ -41,7 +41,7 @@ def run_driver(driver_class, learner=None):
     learner = learner or RecordingLearner(FrozenPolicy(envs[0]))
     driver = build_driver(driver_class, envs, learner, unroll_length=3)
     driver.start()
-    driver.collect()
+    collect_and_observe(driver)
     driver.stop()
     learner.observed.clear()
     learner.policy.rows.clear()

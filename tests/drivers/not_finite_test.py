@@ -11,7 +11,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import BoundedArraySpec
 from alf.errors import EnvError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, SpecEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 ASYNC, SYNC = AsyncOffPolicyDriver, SyncOffPolicyDriver
 NEST = {
@@ -85,7 +85,7 @@ def test_a_number_that_is_not_finite_ends_the_run_before_anybody_learns_from_it(
             driver.start()
             end = time.monotonic() + 60  # the other environment may be far ahead on a busy machine
             while time.monotonic() < end:
-                driver.collect()
+                collect_and_observe(driver)
     finally:
         driver.stop()
     assert all(np.isfinite(record.reward).all() for record in observer.records)
@@ -105,7 +105,7 @@ def test_finite_numbers_may_be_large():
     try:
         driver.start()
         for _ in range(6):
-            driver.collect()
+            collect_and_observe(driver)
     finally:
         driver.stop()
     assert len(learner.observed) == 6
@@ -136,8 +136,8 @@ def test_an_environment_may_fill_the_same_array_in_every_step(driver_class, rema
     driver = build_driver(driver_class, [env], learner, unroll_length=3)
     try:
         driver.start()
-        driver.collect()
-        driver.collect()
+        collect_and_observe(driver)
+        collect_and_observe(driver)
     finally:
         driver.stop()
     for unroll, experience in enumerate(learner.observed):

@@ -9,7 +9,7 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, in_a_row
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 
 class Demonstrating(CountingEnvironment):
@@ -27,11 +27,10 @@ class Mumbling(CountingEnvironment):
 def collect(driver_class, *envs, **kwargs):
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     driver = build_driver(driver_class, envs, learner, unroll_length=4, **kwargs)
-    run = driver.run if driver_class is SyncOffPolicyDriver else driver.run_async
     try:
         driver.start()
         for _ in range(5):
-            run()
+            collect_and_observe(driver)
     finally:
         driver.stop()
     return [

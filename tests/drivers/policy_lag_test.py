@@ -21,7 +21,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 SGD = functools.partial(optimizers.SGD, 0.1)
 
@@ -54,7 +54,7 @@ def train(make_driver, iterations=4, seed=0):
     driver.start()
     try:
         for _ in range(iterations):
-            driver.collect()
+            collect_and_observe(driver)
             learner.train()
     finally:
         driver.stop()
@@ -65,7 +65,7 @@ def test_lockstep_learns_what_the_synchronous_driver_learns():
     lockstep = functools.partial(
         build_driver, AsyncOffPolicyDriver, learn_queue_cap=3, mode="lockstep", num_actor_queues=3
     )
-    ours, theirs = train(lockstep), train(SyncOffPolicyDriver)
+    ours, theirs = train(lockstep), train(functools.partial(build_driver, SyncOffPolicyDriver))
     tf.nest.assert_same_structure(ours, theirs)
     for x, y in zip(tf.nest.flatten(ours), tf.nest.flatten(theirs), strict=True):
         assert x.dtype == y.dtype
@@ -136,7 +136,7 @@ def lockstep_run(request):
     driver.start()
     try:
         for _ in range(8):
-            driver.collect()
+            collect_and_observe(driver)
             time.sleep(0.02)  # Here the learner trains.
             num_steps.append([env.num_steps for env in envs])
             num_waiting.append(driver.queue_sizes().get("learn_queue", 0))
@@ -173,7 +173,7 @@ def test_overlap_collects_one_batch_while_the_learner_trains(kwargs):
     try:
         for i in range(1, 9):
             # Also by the method that `collect` uses.
-            driver.collect() if i % 2 else learner.observe(driver.get_training_exps()[0])
+            collect_and_observe(driver) if i % 2 else learner.observe(driver.get_training_exps())
             # Here the learner trains on batch i, and batch i + 1 is collected meanwhile, but not more.
             deadline = time.monotonic() + 60
             while driver.queue_sizes()["learn_queue"] < 2:
@@ -280,7 +280,7 @@ def run_twins(**kwargs):
     driver.start()
     try:
         for _ in range(30):
-            driver.run_async()
+            collect_and_observe(driver)
             policy.update()
     finally:
         driver.stop()
@@ -327,7 +327,7 @@ def test_the_actors_copy_is_no_new_policy_and_has_variables_of_its_own():
         policy.progress.updates.assign(8)  # as a checkpoint that is loaded before start() does
         driver.start()
         for _ in range(10):
-            driver.collect()
+            collect_and_observe(driver)
             policy.progress.updates.assign_add(1)
     finally:
         driver.stop()

@@ -17,7 +17,7 @@ from alf.drivers.collector import Collector
 from alf.drivers.prefetch_thread import PrefetchThread
 from alf.errors import InterruptedDriverError, StallError
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 T = 3
 PATIENCE = 60.0  # seconds
@@ -58,7 +58,7 @@ def test_one_batch_more_is_there_before_training_ends_and_is_one_update_older(st
     # The batch of the thread, one in the learn queue, and an unroll that finds no place there.
     waiting = 2 + prefetch
     for number in range(8):
-        driver.collect()
+        collect_and_observe(driver)
         # The learner trains until all stands still.
         steps = T * (number + 1 + waiting)
         wait_until(lambda steps=steps: env.num_steps == steps)
@@ -86,7 +86,7 @@ def test_an_error_of_the_thread_ends_the_run(start_driver):
     driver, env = start_driver(FailingDriver, prefetch=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match="no memory on the device"):
         for _ in range(3):
-            driver.collect()
+            collect_and_observe(driver)
     driver.stop()
     assert env.num_closes == 1
 
@@ -95,7 +95,7 @@ def test_a_batch_that_does_not_come_is_a_stall(start_driver, monkeypatch):
     monkeypatch.setattr(PrefetchThread, "work", lambda thread: thread._queues.batch_taken.dequeue())
     driver, _ = start_driver(prefetch=True, stall_timeout=1)
     with pytest.raises(StallError, match="^collect waits for .* longer than stall_timeout=1"):
-        driver.collect()
+        collect_and_observe(driver)
 
 
 def test_an_interrupt_while_a_call_of_the_environments_makes_room(start_driver, monkeypatch):

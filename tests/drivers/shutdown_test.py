@@ -33,7 +33,7 @@ from alf.testing.fakes import (
     RecordingObserver,
     make_counting_envs,
 )
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 # Seconds of whatever waits in vain: for an environment that hangs, for a thread that does not end.
 PATIENCE = 60.0
@@ -144,7 +144,7 @@ def run_until_it_fails(driver, starts=False):
         if starts:
             driver.start()
         while time.monotonic() < start + PATIENCE:
-            driver.collect()
+            collect_and_observe(driver)
     except BaseException as error:
         assert time.monotonic() - start < SECONDS, f"it took too long until {error!r}"
         return error
@@ -163,7 +163,7 @@ def assert_ended(driver, envs):
     assert driver_threads() == []
     assert [env.num_closes for env in envs] == [1] * len(envs)
     with pytest.raises(RuntimeError, match="start"):
-        driver.collect()
+        collect_and_observe(driver)
 
 
 # --- The first error is the one that the user sees.
@@ -266,7 +266,7 @@ def test_stop_in_a_finally_does_not_hide_an_error_of_the_learner(make_driver):
         try:
             driver.start()
             for _ in range(10):
-                driver.run_async()
+                collect_and_observe(driver)
         finally:
             driver.stop()
     assert_ended(driver, envs)
@@ -354,7 +354,7 @@ def test_a_second_start_does_no_harm_and_stop_ends_all(make_driver):
     with pytest.raises(RuntimeError, match="start.. works once"):
         driver.start()
     for _ in range(5):
-        driver.run_async()
+        collect_and_observe(driver)
     start = time.monotonic()
     driver.stop()
     assert time.monotonic() - start < SECONDS
@@ -373,7 +373,7 @@ def test_stop_while_everything_waits_for_the_learner(make_driver):
     assert_ended(driver, envs)
 
 
-def test_interrupt_ends_a_run_async_that_waits(make_driver):
+def test_interrupt_ends_a_collect_that_waits(make_driver):
     env = BlockingEnvironment(2, block_at=2)
     driver = make_driver([env])
 
@@ -386,7 +386,7 @@ def test_interrupt_ends_a_run_async_that_waits(make_driver):
     helper = threading.Thread(target=interrupt)
     helper.start()
     with pytest.raises(RuntimeError, match="interrupted"):
-        driver.run_async()
+        collect_and_observe(driver)
     helper.join(PATIENCE)
     assert_ended(driver, [env])
 
@@ -408,9 +408,8 @@ def test_interrupt_works_before_start_and_twice(make_driver):
 def test_calls_in_the_wrong_order_say_what_to_call(make_driver):
     driver = make_driver(make_counting_envs(1))
     with pytest.raises(RuntimeError, match=r"start\(\) first"):
-        driver.run_async()
-    with pytest.raises(RuntimeError, match=r"run_async\(\)"):
-        driver.run()
+        collect_and_observe(driver)
+    driver.stop()
 
 
 def test_a_driver_leaves_no_memory_behind():
@@ -420,7 +419,7 @@ def test_a_driver_leaves_no_memory_behind():
         envs = make_counting_envs(1, cls=FakeEnvironment)
         driver = build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
         driver.start()
-        driver.collect()
+        collect_and_observe(driver)
         driver.stop()
         references += [weakref.ref(driver), weakref.ref(envs[0])]
     del driver, envs
@@ -439,7 +438,7 @@ def test_a_synchronous_driver_raises_the_error_of_an_environment(raise_at):
     with pytest.raises(OwnError, match="out of fuel") as raised:
         driver.start()
         for _ in range(5):
-            driver.run()
+            collect_and_observe(driver)
     assert raised.value is error
     assert "fail_on_purpose" in "".join(traceback.format_exception(raised.value))
     driver.stop()
@@ -451,13 +450,13 @@ def test_a_synchronous_driver_says_what_to_call():
     envs = make_counting_envs(1, cls=FakeEnvironment)
     driver = build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
     with pytest.raises(RuntimeError, match=r"start\(\) first"):
-        driver.run()
+        collect_and_observe(driver)
     driver.start()
     with pytest.raises(RuntimeError, match="start.. works once"):
         driver.start()
     driver.stop()
     with pytest.raises(RuntimeError, match="not after stop"):
-        driver.run()
+        collect_and_observe(driver)
     with pytest.raises(RuntimeError, match="start.. works once"):
         driver.start()
     assert envs[0].num_closes == 1
@@ -573,7 +572,7 @@ def test_stop_names_the_environments_that_do_not_close(driver_class, starts):
     with stuck_driver(driver_class, changes, num_hanging=1) as (driver, envs):
         if starts:
             driver.start()
-            driver.collect()
+            collect_and_observe(driver)
         start = time.monotonic()
         with pytest.raises(RuntimeError) as raised:
             driver.stop()
@@ -595,7 +594,7 @@ def test_stop_names_a_thread_that_hangs():
 
     with stuck_driver(AsyncOffPolicyDriver, [{}], num_hanging=1, observers=[observer]) as (driver, envs):
         driver.start()
-        driver.collect()
+        collect_and_observe(driver)
         with pytest.raises(RuntimeError, match="seconds: LogThread still runs$"):
             driver.stop()
         assert envs[0].num_closes == 1
@@ -611,7 +610,7 @@ def test_stop_after_an_error_only_warns_of_an_environment_that_does_not_close():
             try:
                 driver.start()
                 for _ in range(10):
-                    driver.collect()
+                    collect_and_observe(driver)
             finally:
                 driver.stop()
 
@@ -645,7 +644,7 @@ def run_and_stop(driver):
             driver.start()
             deadline = time.monotonic() + PATIENCE
             while time.monotonic() < deadline:
-                driver.collect()
+                collect_and_observe(driver)
                 driver.learner.progress.updates.assign_add(1)
         finally:
             driver.stop()

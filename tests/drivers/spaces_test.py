@@ -13,7 +13,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 from tests.workers.envs import SampleEnv, hash_action
 
 SHAPES = st.lists(st.integers(1, 3), max_size=3).map(tuple)
@@ -64,7 +64,7 @@ def collect(env, num_unrolls):
     driver.start()
     try:
         for _ in range(num_unrolls):
-            driver.run_async()
+            collect_and_observe(driver)
     finally:
         driver.stop()
     unrolls = learner.unrolls(1)[0]

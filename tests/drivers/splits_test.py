@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from absl import logging
 
-from alf.data_structures import FIRST
+from alf.data_structures import FIRST, count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 from alf.errors import ConfigError
 from alf.runs.saved_run import make_env
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment
-from tests.builders import build_driver, build_python_env
+from tests.builders import build_driver, build_python_env, collect_and_observe, driver_of
 from tests.extras import NEEDS_ENVPOOL
 from tests.workers import envs
 from tests.workers.envs import CountEnv
@@ -58,7 +58,7 @@ def test_every_step_of_every_split_is_learned_once_and_in_order(driver_class, kw
     with running(batches, driver_class, [observer], **kwargs) as driver:
         learner = driver.learner
         while min(map(len, learner.unrolls(4))) < 5:
-            total += driver.collect()
+            total += collect_and_observe(driver)
             (num_unrolls, *_, batch_size) = learner.observed[-1].step_type.shape
             assert (num_unrolls, batch_size) == (kwargs.get("learn_queue_cap", 4), 2)
         unrolls = learner.unrolls(4)
@@ -78,15 +78,15 @@ def test_every_step_of_every_split_is_learned_once_and_in_order(driver_class, kw
 def test_a_worker_that_dies_is_counted_once_and_nothing_false_is_learned():
     batches = make_splits(num_splits=3, num_workers=1)
     with running(batches, learn_queue_cap=3) as driver:
-        driver.collect()
+        collect_and_observe(driver)
         os.kill(batches[0]._batch.pids[0], signal.SIGKILL)
         deadline, broken_off = time.monotonic() + 60, 0
         while broken_off < 6:
             assert time.monotonic() < deadline
-            experience, steps = driver.get_training_exps()
+            experience = driver.get_training_exps()
             step_type, x = experience.step_type.numpy(), experience.observation.numpy()
             is_transition = step_type[:, 1:] != FIRST
-            assert steps == np.count_nonzero(is_transition)
+            assert count_transitions(experience.step_type) == np.count_nonzero(is_transition)
             assert (x[:, :-1, :, :STEP] == x[:, 1:, :, :STEP])[is_transition].all()
             broken_off += np.count_nonzero(x[:, :-1, :, PID] != x[:, 1:, :, PID])
         assert broken_off == 6 and driver.num_restarts == 1
@@ -132,10 +132,10 @@ DriverSettings.learn_queue_cap = 6
 
 def test_an_experiment_drives_all_splits():
     gin.parse_config(CONFIG.format(replayer="one_time"))
-    driver = Experiment().make_driver()
+    driver = driver_of(Experiment())
     driver.start()
     try:
-        driver.collect()
+        collect_and_observe(driver)
         assert driver.learner.train()
         assert [env.batch_size for env in driver._envs] == [2] * 6
         pids = [env._batch.pids for env in driver._envs]
@@ -148,7 +148,7 @@ def test_an_experiment_drives_all_splits():
 
 def test_the_replay_buffer_has_rows_for_all_splits():
     gin.parse_config(CONFIG.format(replayer="uniform"))
-    driver = Experiment().make_driver()
+    driver = driver_of(Experiment())
     try:
         assert driver.learner.replayer.num_envs == 6
     finally:

@@ -28,7 +28,7 @@ from alf.drivers.stage_clock import (
     subtract,
 )
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 from tests.drivers.collectors_test import make_counting
 from tests.drivers.collectors_test import make_driver as make_collecting_driver
 
@@ -172,7 +172,7 @@ def run(driver, num_batches=5, train=lambda: None):
     try:
         driver.start()
         for _ in range(num_batches):
-            driver.collect()
+            collect_and_observe(driver)
             train()
             driver.clocks.learner.lap("training")
     finally:
@@ -323,7 +323,8 @@ def test_environments_wait_for_slow_metrics(clock):
     (stages,) = driver.clocks.environments
     driver.start()
     try:
-        wait_until(lambda: driver.collect() and stages.read().get(LOG, Spent()).seconds > 1.5 * SLOW)
+        is_slow = lambda: stages.read().get(LOG, Spent()).seconds > 1.5 * SLOW  # noqa: E731
+        wait_until(lambda: collect_and_observe(driver) and is_slow())
     finally:
         driver.stop()
     assert seconds_of(stages.read()) == {LOG: 2 * SLOW}
@@ -348,7 +349,7 @@ def test_a_thread_waits_for_collectors_and_for_the_learner(mode):
     batches = itertools.count(1)
 
     def has_waited():
-        driver.collect()
+        collect_and_observe(driver)
         next(batches)
         time.sleep(0.05)  # The learner trains.
         spent = driver.clocks.collectors[0].read()

@@ -15,7 +15,7 @@ from alf.drivers.stage_clock import StageClock
 from alf.drivers.threads import StallWatch
 from alf.errors import StallError
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 from tests.drivers.collectors_test import ThreadCollectors
 
 DRIVERS = [AsyncOffPolicyDriver, SyncOffPolicyDriver]
@@ -139,7 +139,7 @@ def collect_on(driver):
     """Calls `collect` until it fails."""
     deadline = time.monotonic() + 60.0
     while time.monotonic() < deadline:
-        driver.collect()
+        collect_and_observe(driver)
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
@@ -166,7 +166,7 @@ def test_an_environment_that_hangs_ends_the_run(make_driver, errors, capfd, driv
     assert "most recent call first" in stacks and "in answer" in stacks
     assert [env.num_dumps for env in envs] == [1, 1]
     with pytest.raises(StallError):
-        driver.collect()
+        collect_and_observe(driver)
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
@@ -188,7 +188,7 @@ def test_a_warning_comes_once_in_a_timeout_and_the_run_goes_on(
     helper.start()
     driver.start()
     for _ in range(5):
-        driver.collect()
+        collect_and_observe(driver)
     helper.join(60.0)
     assert counts == [1, 1, 2] and len(errors) == 2
     assert len(driver.learner.observed) == 5
@@ -204,11 +204,11 @@ def test_slow_environments_and_a_slow_learner_are_no_stall(make_driver, errors, 
     driver, (env,) = make_driver(driver_class, {"act": step_slowly}, **kwargs)
     driver.start()
     for _ in range(4):  # The reset and an unroll take 0.8 of the time-out, all together takes much more.
-        driver.collect()
+        collect_and_observe(driver)
         looks()
     clock.now += 100.0  # The learner trains.
     looks()
-    driver.collect()
+    collect_and_observe(driver)
     assert errors == [] and env.num_steps == 5 * 3
 
 
@@ -216,7 +216,7 @@ def test_slow_environments_and_a_slow_learner_are_no_stall(make_driver, errors, 
 def test_none_never_watches(make_driver, errors, driver_class):
     driver, _ = make_driver(driver_class, {}, stall_timeout=None)
     driver.start()
-    driver.collect()
+    collect_and_observe(driver)
     assert errors == []
     assert "StallWatch" not in [thread.name for thread in threading.enumerate()]
 
@@ -267,7 +267,7 @@ def test_collect_waits_for_collectors_alone(errors, clock):
     try:
         driver.start()
         with pytest.raises(StallError, match="^collect waits for 100.0 s, longer than stall_timeout=0.05"):
-            driver.collect()
+            collect_and_observe(driver)
     finally:
         alarm.cancel()
         driver.stop()

@@ -23,7 +23,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 from tests.workers.envs import CountEnv
 
 STEP, LENGTH = 3, 10  # the column of the observation, and the steps of an episode
@@ -55,7 +55,7 @@ def test_random_steps_are_no_part_of_experience_and_statistics(make):
     try:
         total = 0
         while min(map(len, learner.unrolls(2))) < 8:
-            total += driver.collect()
+            total += collect_and_observe(driver)
         assert observer.wait_for(lambda: all(len(observer.of_env(i)) >= 8 for i in range(2)))
     finally:
         driver.stop()
@@ -101,7 +101,7 @@ def test_actors_begin_with_the_weights_that_the_learner_has_at_the_start():
     learner.policy.progress.updates.assign(7)
     driver.start()
     try:
-        driver.collect()
+        collect_and_observe(driver)
     finally:
         driver.stop()
     (experience,) = learner.observed
@@ -149,7 +149,7 @@ def test_a_stop_does_not_wait_for_an_environment_that_starts_late():
     settings = {"start_spread": 250.0, "stop_timeout": 60.0}
     driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=2, **settings)
     driver.start()
-    driver.collect()
+    collect_and_observe(driver)
     start = time.monotonic()
     driver.stop()
     assert time.monotonic() - start < 30.0  # it needs milliseconds of a core

@@ -20,7 +20,7 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 from tests.workers.envs import CallCountEnv
 
 DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
@@ -47,7 +47,7 @@ def collect(driver_class, envs, unroll_length, sticky=True, metrics=(), num_env_
     driver = build_driver(driver_class, envs, learner, **kwargs)
     driver.start()
     try:
-        steps = sum(driver.collect() for _ in range(UNROLLS))
+        steps = sum(collect_and_observe(driver) for _ in range(UNROLLS))
         assert observer.wait_for(lambda: len(observer.records) == UNROLLS * len(envs))
     finally:
         driver.stop()

@@ -18,7 +18,7 @@ from alf.testing.fakes import (
     in_a_row,
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 UNROLLS = 6  # of every environment
 
@@ -55,13 +55,13 @@ def make_nested(index):
     )
 
 
-def collect(driver, run, num_envs, learner):
+def collect(driver, num_envs, learner):
     """Runs the driver until every environment has given `UNROLLS` unrolls; returns these."""
     deadline = time.monotonic() + 60
     try:
         driver.start()
         while min(map(len, learner.unrolls(num_envs))) < UNROLLS:
-            run()
+            collect_and_observe(driver)
             assert time.monotonic() < deadline, "an environment starves"
     finally:
         driver.stop()
@@ -101,7 +101,7 @@ def synchronous(request):
     num_envs, *_, unroll_length = setting
     envs, learner = make_learner(make_env, num_envs)
     driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=unroll_length)
-    return collect(driver, driver.run, num_envs, learner), make_env, setting
+    return collect(driver, num_envs, learner), make_env, setting
 
 
 def test_async_collects_what_sync_collects(synchronous):
@@ -118,7 +118,7 @@ def test_async_collects_what_sync_collects(synchronous):
         learn_queue_cap=learn_queue_cap,
         unroll_length=unroll_length,
     )
-    assert_equal_nests(collect(driver, driver.run_async, num_envs, learner), expected)
+    assert_equal_nests(collect(driver, num_envs, learner), expected)
 
 
 def test_an_environment_answers_the_same_actions_with_the_same_rows(synchronous):

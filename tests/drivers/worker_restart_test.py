@@ -9,12 +9,12 @@ import signal
 import numpy as np
 import pytest
 
-from alf.data_structures import FIRST
+from alf.data_structures import FIRST, count_transitions
 from alf.drivers import AsyncOffPolicyDriver
 from alf.environments import PythonEnvironment
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
-from tests.builders import build_driver, build_python_env
+from tests.builders import build_driver, build_python_env, collect_and_observe
 from tests.workers import envs
 from tests.workers.envs import CountEnv
 from tests.workers.hangs import Hangs
@@ -44,8 +44,9 @@ def running_driver(special=CountEnv, **kwargs):
 
 
 def take(driver):
-    experience, steps = driver.get_training_exps()
-    return experience.step_type.numpy(), experience.observation.numpy(), int(steps)
+    experience = driver.get_training_exps()
+    steps = int(count_transitions(experience.step_type))
+    return experience.step_type.numpy(), experience.observation.numpy(), steps
 
 
 @pytest.mark.parametrize("fault", ["dies", "hangs"])
@@ -72,7 +73,7 @@ def test_a_run_goes_on_and_learns_nothing_false(monkeypatch, tmp_path, fault):
 
 def test_the_run_ends_with_the_reason_when_no_restart_is_left():
     with running_driver(max_restarts=0) as (driver, batches):
-        driver.collect()
+        collect_and_observe(driver)
         os.kill(batches[1]._batch.pids[0], signal.SIGKILL)
         with pytest.raises(WorkerError, match="was killed by SIGKILL; max_restarts=0 is reached"):
-            driver.collect()
+            collect_and_observe(driver)

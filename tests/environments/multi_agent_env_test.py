@@ -23,7 +23,7 @@ from alf.testing import EnvironmentContract
 from alf.testing.environment_contract import sample_action
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, in_a_row
 from alf.training import Experiment
-from tests.builders import build_driver, build_trainer
+from tests.builders import build_driver, build_trainer, collect_and_observe, driver_of
 from tests.workers.counting_games import (
     ACTION,
     GAME,
@@ -380,7 +380,7 @@ def test_what_is_learned_are_the_steps_of_the_agents(driver_class, kwargs):
     names, steps = envs[0].space_names, 0
     with running(driver_class, envs, **kwargs) as driver:
         while min(map(len, driver.learner.unrolls(2))) < 6:
-            steps += driver.collect()
+            steps += collect_and_observe(driver)
         unrolls = driver.learner.unrolls(2)
     count = 0
     for index, rows in enumerate(map(in_a_row, unrolls)):
@@ -394,7 +394,7 @@ def test_metrics_count_each_agent_by_itself():
     observer = RecordingObserver()
     with running(SyncOffPolicyDriver, envs, observers=[observer]) as driver:
         for _ in range(9):  # 45 rows: three games of each kind
-            driver.collect()
+            collect_and_observe(driver)
         assert observer.wait_for(lambda: len(observer.records) == 18)
         metrics = {metric.name: metric.result() for metric in driver.get_metrics()}
     assert metrics["NumberOfEpisodes"] == 4 * 6 * 4
@@ -421,7 +421,7 @@ def test_those_who_wait_have_one_choice_and_teach_a_policy_nothing():
     policy = ActorCriticPolicy(*specs, action_mask_key="action_mask")
     with running(SyncOffPolicyDriver, [env], policy) as driver:
         for _ in range(20):
-            driver.collect()
+            collect_and_observe(driver)
         rows = in_a_row(driver.learner.unrolls(1)[0])
     stones = rows.observation["observation"].sum(axis=(2, 3, 4))
     turn = stones[:, ::2] % 2  # the first agent moves when there is an even number of stones
@@ -453,7 +453,7 @@ def test_one_policy_of_agents_with_different_spaces_finds_the_mask_of_each():
     policy = ActorCriticPolicy(*specs, action_mask_key="action_mask")
     with running(SyncOffPolicyDriver, [env], policy) as driver:
         for _ in range(8):
-            driver.collect()
+            collect_and_observe(driver)
         rows = in_a_row(driver.learner.unrolls(1)[0])
     for game in range(4):
         check_turns(rows, env.space_names, game)
@@ -522,7 +522,7 @@ def test_normalizers_do_not_count_agents_that_are_not_in_the_game():
     normalizer = ObservationNormalizer(spec, tf.TensorSpec((), tf.float32))
     with running(SyncOffPolicyDriver, [env]) as driver:
         for _ in range(6):
-            driver.collect()
+            collect_and_observe(driver)
         unrolls = driver.learner.unrolls(1)[0]
     for unroll in unrolls:
         normalizer.observe(unroll, ())
@@ -569,7 +569,7 @@ def test_one_policy_of_agents_with_any_spaces_trains(game, num_workers, algorith
     text = TRAINING.format(game=game, num_workers=num_workers, algorithm=algorithm)
     lines = [text, *settings]
     parse_config([], "\n".join(lines).splitlines())
-    trainer = build_trainer(str(tmp_path / "run"), Experiment().make_driver())
+    trainer = build_trainer(str(tmp_path / "run"), driver_of(Experiment()))
     before = [v.numpy() for v in trainer.learner.policy.trainable_variables]
     assert trainer.train() == (True, "num_iterations=2 reached")
     after = [v.numpy() for v in trainer.learner.policy.trainable_variables]

@@ -14,7 +14,7 @@ from alf.environments import load
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
-from tests.builders import build_driver, build_python_env
+from tests.builders import build_driver, build_python_env, collect_and_observe
 from tests.workers.envs import CloseEnv, CountEnv, LevelEnv, act_once
 
 
@@ -59,7 +59,7 @@ def drive(driver_class, num_workers):
     driver.start()
     try:
         for _ in range(10):
-            driver.collect()
+            collect_and_observe(driver)
         driver.call_envs("call_me")
     finally:
         driver.stop()

@@ -26,19 +26,17 @@ from alf.callback import Callback
 from alf.config.registry import own_config
 from alf.core.nest_utils import to_tensor_spec
 from alf.core.randomness import bootstrap_interval
-from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluation
 from alf.learner import Learner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.runs import checkpoint_files as files
-from alf.runs.checkpointer import Checkpointer
 from alf.runs.saved_run import SavedRun, load_agent
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer, find_evaluator
+from tests.builders import build_checkpointer, build_offline_driver, build_trainer, driver_of, find_evaluator
 from tests.training import small_runs
 from tests.training.small_runs import EPISODE_LENGTH
 
@@ -169,7 +167,7 @@ def saved(tmp_path_factory):
     specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
     policy = ActorCriticPolicy(*specs, functools.partial(ActorCriticNetwork, fc_layer_params=(8,), seed=0))
     learner = Learner(ImpalaAlgorithm(policy), optimizers.SGD())
-    return policy, Checkpointer(str(tmp_path_factory.mktemp("saved")), OfflineDriver(learner)).save()
+    return policy, build_checkpointer(tmp_path_factory.mktemp("saved"), build_offline_driver(learner)).save()
 
 
 def run_evaluations(saved, count, **settings):
@@ -445,7 +443,7 @@ StopCriteria.max_seconds = 300
 def make_configured(root_dir, place, target=7.0, num_workers=1):
     """A trainer of `CONFIG`, in the present configuration. It learns nothing, and waits for evaluations."""
     gin.parse_config(CONFIG.format(place=place, target=target, num_workers=num_workers))
-    driver = Experiment().make_driver()
+    driver = driver_of(Experiment())
     driver.learner._training = small_runs.IdleTraining(driver.learner.replayer)
     trainer = build_trainer(str(root_dir), driver)
     poll = find_evaluator(trainer).poll

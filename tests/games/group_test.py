@@ -22,7 +22,7 @@ from alf.policies.random_policy import RandomPolicy
 from alf.replay import UniformReplayer
 from alf.testing.fakes import FakeEnvironment, RecordingLearner, RecordingObserver
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver
+from tests.builders import build_driver, collect_and_observe
 
 B, T, EPISODE = 6, 5, 3
 ENV_ID, NUMBER, STEP = range(3)  # of the counting environment's observation
@@ -135,7 +135,7 @@ def collect(
     driver.start()
     try:
         for i in range(num_batches):
-            driver.collect()
+            collect_and_observe(driver)
             learner.train()
             group.policies["ab"[i % 2]].progress.updates.assign_add(i % 2 + 1)
     finally:
@@ -286,7 +286,7 @@ def test_policies_draw_for_two_environments_in_one_call(kwargs):
     driver.start()
     try:
         for _ in range(6):
-            driver.collect()
+            collect_and_observe(driver)
             learner.train()
     finally:
         driver.stop()
@@ -383,7 +383,7 @@ def test_agents_may_have_different_spaces():
     driver = build_driver(AsyncOffPolicyDriver, [env], learner, unroll_length=3)
     driver.start()
     for _ in range(20):
-        driver.collect()
+        collect_and_observe(driver)
         learner.train()
     driver.stop()
     for name, reward in (("driver", 1.0), ("walker", 2.0)):

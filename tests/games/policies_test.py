@@ -26,7 +26,7 @@ from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.games.players_test import Chase
 from tests.training.event_files import read_events
 from tests.training.small_runs import make_idle_learner
@@ -62,7 +62,7 @@ def make_experiment(policies, env=ENV, **kwargs):
 
 
 def train(root_dir, experiment, num_iterations, **kwargs):
-    driver = experiment.make_driver()
+    driver = driver_of(experiment)
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
     trainer = build_trainer(str(root_dir), driver, stop_criteria=stop, **kwargs)
     trainer.train()
@@ -98,7 +98,7 @@ def test_the_run_ends_when_each_policy_has_its_steps(tmp_path):
     """Two of three rows are a policy's that has its steps long before the other one."""
     experiment = make_experiment(Policies(("a", "b"), ("a", "a", "b")))
     stop = functools.partial(StopCriteria, num_env_steps_of_each=100)
-    trainer = build_trainer(str(tmp_path), experiment.make_driver(), stop_criteria=stop)
+    trainer = build_trainer(str(tmp_path), driver_of(experiment), stop_criteria=stop)
     assert trainer.train() == (True, "num_env_steps_of_each=100 reached")
     steps = {name: int(learner.progress.env_steps) for name, learner in trainer.learner.learners.items()}
     assert 100 <= steps["b"] < 140 < steps["a"]
@@ -141,7 +141,7 @@ def test_policies_of_two_algorithms_train_side_by_side(tmp_path):
 def frozen_run(tmp_path_factory):
     """The directory of a run of three policies, what each was at first, and the trainer in the end."""
     root_dir = tmp_path_factory.mktemp("run")
-    driver = make_experiment(Policies(("a", "b", "frozen"), frozen=("frozen",))).make_driver()
+    driver = driver_of(make_experiment(Policies(("a", "b", "frozen"), frozen=("frozen",))))
     before = {name: values(policy) for name, policy in driver.learner.policy.policies.items()}
     trainer = build_trainer(str(root_dir), driver, lambda: StopCriteria(num_iterations=10))
     trainer.train()
@@ -159,7 +159,7 @@ def test_frozen_policies_do_not_change_by_a_bit(frozen_run):
 def test_a_run_continues_with_all_of_its_policies(frozen_run):
     root_dir, _, first = frozen_run
     policies = Policies(("a", "b", "frozen"), frozen=("frozen",))
-    again = make_experiment(policies, seed=5, learner=make_idle_learner_with_adam).make_driver()
+    again = driver_of(make_experiment(policies, seed=5, learner=make_idle_learner_with_adam))
     trainer = build_trainer(str(root_dir), again, lambda: StopCriteria(num_iterations=13))
     restored = again.learner.policy
     for name, policy in first.learner.policy.policies.items():
@@ -204,14 +204,14 @@ def test_settings_come_from_the_scope_of_the_policy(tmp_path):
         """
     )
     experiment = make_experiment(Policies(("a", "b")), algorithm=PPOAlgorithm)
-    learners = experiment.make_driver().learner.learners
+    learners = driver_of(experiment).learner.learners
     lags = {name: learner._max_policy_lag for name, learner in learners.items()}
     assert lags == {"a": 3, "b": None}
 
 
 def test_a_group_needs_a_mapped_environment():
     experiment = make_experiment(Policies(("a", "b")))
-    driver = experiment.make_driver()
+    driver = driver_of(experiment)
     try:
         env = driver._envs[0]
         assert isinstance(env, MappedEnvironment)
@@ -245,7 +245,7 @@ def test_a_wrong_setting_is_one_line(subtests):
     for settings, message in WRONG_SETTINGS:
         with subtests.test(msg=str(settings)):
             with pytest.raises(ConfigError, match=message) as caught:
-                make_experiment(Policies(**settings)).make_driver()
+                driver_of(make_experiment(Policies(**settings)))
             first, *rest = str(caught.value).splitlines()
             assert first and all("In call to configurable" in line for line in rest)  # which gin adds
 
@@ -269,12 +269,12 @@ NOT_TOGETHER = [
 def test_settings_that_do_not_go_together(subtests):
     for settings, message in NOT_TOGETHER:
         with subtests.test(msg=str(settings)), pytest.raises(ConfigError, match=message):
-            make_experiment(**{"policies": Policies(("a", "b")), **settings}).make_driver()
+            driver_of(make_experiment(**{"policies": Policies(("a", "b")), **settings}))
 
 
 def test_settings_of_learning_need_no_entry_for_frozen_policies():
     settings = {"algorithm": {"a": ImpalaAlgorithm}, "exp_replayer": {"a": "one_time", "b": "uniform"}}
-    driver = make_experiment(Policies(("a", "b"), frozen=("b",)), **settings).make_driver()
+    driver = driver_of(make_experiment(Policies(("a", "b"), frozen=("b",)), **settings))
     assert type(driver.learner.learners["a"].algorithm) is ImpalaAlgorithm
 
 
@@ -349,7 +349,7 @@ def test_replay_buffers_of_several_policies_are_saved(tmp_path):
     before = train(tmp_path, make_replay_policies(), 6, checkpoint_replay_buffer=True)
     files = {path.name for path in (tmp_path / "checkpoints").glob("*.npz")}
     assert files == {"replay_buffer_a.npz", "replay_buffer_b.npz"}
-    after = build_trainer(str(tmp_path), make_replay_policies().make_driver(), checkpoint_replay_buffer=True)
+    after = build_trainer(str(tmp_path), driver_of(make_replay_policies()), checkpoint_replay_buffer=True)
     for name, learner in before.learner.learners.items():
         restored = after.learner.learners[name].replayer
         assert int(restored.num_steps()) == int(learner.replayer.num_steps()) > 0
@@ -375,7 +375,7 @@ def test_several_policies_start_with_the_weights_of_another_run(tmp_path):
     several = train(tmp_path / "several", make_experiment(Policies(("a", "b"))), 6)
     single = train(tmp_path / "single", make_experiment(None), 3)
     for folder, source in (("several", several), ("single", single)):
-        driver = make_experiment(Policies(("a", "b"))).make_driver()
+        driver = driver_of(make_experiment(Policies(("a", "b"))))
         path = str(tmp_path / folder)
         trainer = build_trainer(str(tmp_path / f"from {folder}"), driver, initial_checkpoint=path)
         for name, learner in trainer.learner.learners.items():
@@ -414,4 +414,4 @@ def test_an_optimizer_belongs_to_one_learner():
     optimizer = optimizers.Adam(0.01)
     shared = functools.partial(Learner, optimizer=optimizer)
     with pytest.raises(ConfigError, match="the optimizer of another learner"):
-        make_experiment(Policies(("a", "b")), learner=shared).make_driver()
+        driver_of(make_experiment(Policies(("a", "b")), learner=shared))

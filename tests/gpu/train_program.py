@@ -170,6 +170,7 @@ def graph_environments():
     from alf.learner import Learner
     from alf.learner.optimizers import Adam
     from alf.policies import ActorCriticPolicy
+    from alf.tools.throughput import collect_and_train
     from tests.adapters.graph_environments import CountingTFEnvironment
 
     results = []
@@ -181,11 +182,10 @@ def graph_environments():
         envs = [CountingTFEnvironment(2, 4, i) for i in range(2)]
         specs = EnvSpecs(envs)
         learner = Learner(ImpalaAlgorithm(ActorCriticPolicy(specs.observation, specs.action)), Adam(1e-3))
-        driver = driver_class(envs, learner, 8, DriverSettings(actor_device=actor_device))
+        driver = driver_class(envs, learner.policy, 8, DriverSettings(actor_device=actor_device))
         driver.start()
         for _ in range(3):
-            driver.collect()
-            learner.train()
+            collect_and_train(driver, learner)
         driver.stop()
         results.append([learner.device, driver.actor_device, int(learner.progress.updates)])
     return results
@@ -217,6 +217,7 @@ def by_hand():
     from alf.learner.optimizers import Adam
     from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
     from alf.replay import PrioritizedReplayer, UniformReplayer
+    from alf.tools.throughput import collect_and_train
 
     def make(replayer_class, policy_class, algorithm_class):
         envs = [load("CartPole-v1", 4, seed=i, num_workers=0) for i in range(2)]
@@ -236,11 +237,10 @@ def by_hand():
     ):
         for driver_class in (AsyncOffPolicyDriver, SyncOffPolicyDriver):
             envs, learner = make(*kinds)
-            driver = driver_class(envs, learner, unroll_length=8, settings=DriverSettings())
+            driver = driver_class(envs, learner.policy, unroll_length=8, settings=DriverSettings())
             driver.start()
             for _ in range(3):
-                driver.collect()
-                learner.train()
+                collect_and_train(driver, learner)
             driver.stop()
             held = [learner.replayer, getattr(learner.replayer, "_tree", None)]
             held = tf.nest.flatten([list(vars(x).values()) for x in held if x is not None])

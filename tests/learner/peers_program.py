@@ -20,6 +20,7 @@ from alf.learner import Learner, UnrollTraining, optimizers
 from alf.learner.peers import Peers, make_multi_worker_strategy
 from alf.policies.data_transformers import ObservationNormalizer
 from alf.training import Experiment
+from tests.builders import collect_and_observe, driver_of
 from tests.learner.replicas_program import parts
 
 NUM_ITERATIONS = 3
@@ -34,16 +35,18 @@ def make_driver(strategy):
         optimizer = optimizers.SGD(0.1)
         return Learner(algorithm, optimizer, training, max_grad_norm=1.0, **settings)
 
-    return Experiment(
-        **parts("ppo"),
-        num_groups=1,
-        data_transformers=(ObservationNormalizer,),
-        learner=make_learner,
-        driver=SyncOffPolicyDriver,
-        unroll_length=8,
-        seed=0,
-        strategy=strategy,
-    ).make_driver()
+    return driver_of(
+        Experiment(
+            **parts("ppo"),
+            num_groups=1,
+            data_transformers=(ObservationNormalizer,),
+            learner=make_learner,
+            driver=SyncOffPolicyDriver,
+            unroll_length=8,
+            seed=0,
+            strategy=strategy,
+        )
+    )
 
 
 def values(learner):
@@ -66,7 +69,7 @@ def main():
     driver.start()
     start = values(learner)
     for _ in range(NUM_ITERATIONS):
-        driver.collect()
+        collect_and_observe(driver)
         summaries.append({name: float(x) for name, x in learner.train().items()})
     index = learner.peers.index
     result = {
@@ -89,7 +92,7 @@ def main():
 def try_another_update(driver):
     """Begins an update alone; returns the text of the error, or None."""
     try:
-        driver.learner.observe(driver.get_training_exps()[0])
+        driver.learner.observe(driver.get_training_exps())
     except LostPeerError as error:
         return str(error)
     return None

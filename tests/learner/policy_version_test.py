@@ -7,11 +7,12 @@ import tensorflow as tf
 
 from alf.algorithms import Algorithm
 from alf.data_structures import LossInfo, PolicyStep
-from alf.drivers import AsyncOffPolicyDriver, DriverSettings, EnvSpecs
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.environments import load
 from alf.learner import Learner, UnrollTraining
 from alf.learner.optimizers import SGD
 from alf.policies.policy import Policy
+from tests.builders import build_driver, collect_and_observe
 
 SIZE, NUM_WEIGHTS = 256, 40
 
@@ -74,11 +75,11 @@ def make(algorithm=AddsOne, training=None):
 @pytest.mark.parametrize("num_epochs", [1, 2])
 def test_answers_are_never_of_older_weights_than_they_say(num_epochs):
     envs, learner = make(training=UnrollTraining(num_epochs=num_epochs))
-    driver = AsyncOffPolicyDriver(envs, learner, unroll_length=8, settings=DriverSettings())
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=8)
     driver.start()
     try:
         for _ in range(300):
-            driver.collect()
+            collect_and_observe(driver)
             learner.train()
     finally:
         driver.stop()

@@ -18,7 +18,8 @@ from alf.policies import Policy
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.replay import UniformReplayer, make_replayer
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver
+from alf.training.collection import check_parts
+from tests.builders import build_driver, collect_and_observe
 
 ENV_ID, ROW, STEP = range(3)  # of the counting environment's observation
 
@@ -89,7 +90,7 @@ def iterate(driver, count):
     steps, updates, total = [], [], 0
     try:
         for _ in range(count):
-            total += driver.collect()
+            total += collect_and_observe(driver)
             shown = driver.learner.train()
             steps.append(total)
             updates.append(int(driver.learner.train_step_counter))
@@ -207,7 +208,7 @@ def test_updates_take_the_whole_buffer_in_turn():
         mini_batch_size=2,
         mini_batch_length=2,
     )
-    driver.collect()
+    collect_and_observe(driver)
     learner.train()
     # 4 columns of 4 steps are 8 sequences of 2 steps.
     assert len(algorithm.batches) == 4 * passes
@@ -217,7 +218,7 @@ def test_updates_take_the_whole_buffer_in_turn():
         assert rows == [(env, row) for env in range(4) for row in range(4)]
     assert learner.replayer.num_steps() == 0
     algorithm.batches.clear()
-    driver.collect()
+    collect_and_observe(driver)
     learner.train()
     rows = {int(x) for b in algorithm.batches for x in b[0][:-1, :, ROW].ravel()}
     assert rows == {4, 5, 6, 7}, "what came since, from the seam on"
@@ -240,7 +241,7 @@ def test_a_buffer_that_is_cleared_trains_on_every_step_once(unroll_length, lengt
     driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=unroll_length)
     driver.start()
     for _ in range(12):
-        driver.collect()
+        collect_and_observe(driver)
         learner.train()
     driver.stop()
     trained = set()
@@ -275,7 +276,7 @@ def test_the_last_update_of_a_pass_over_the_buffer_takes_the_rest():
         mini_batch_size=5,
         mini_batch_length=2,
     )
-    driver.collect()
+    collect_and_observe(driver)
     learner.train()
     driver.stop()
     # 8 sequences of 2 steps: 5, and 3 with 2 of the first ones, which have weight 0.
@@ -290,7 +291,7 @@ def test_with_a_fraction_as_its_length_an_unroll_comes_every_few_calls():
     envs = make_envs(1)
     driver = build_driver(AsyncOffPolicyDriver, envs, make_learner(envs, unroll_length=1), unroll_length=0.25)
     driver.start()
-    taken = [driver.collect() for _ in range(12)]
+    taken = [collect_and_observe(driver) for _ in range(12)]
     driver.stop()
     assert [t > 0 for t in taken] == [False, False, False, True] * 3
     assert taken[3] == 2
@@ -306,7 +307,7 @@ def test_with_an_unroll_length_of_0_collect_takes_what_waits():
     taken, deadline = [], time.monotonic() + 60
     try:
         while sum(taken) <= 40:
-            taken.append(driver.collect())
+            taken.append(collect_and_observe(driver))
             learner.train()
             assert time.monotonic() < deadline
     finally:
@@ -334,7 +335,8 @@ def test_unroll_lengths_that_make_no_sense_are_refused(subtests):
         else:
             learner = Learner(Watching(make_policy(envs)), optimizers.SGD(0.1))
         with subtests.test(message), pytest.raises(ConfigError, match=message):
-            build_driver(driver_class, envs, learner, unroll_length=unroll_length)
+            driver = build_driver(driver_class, envs, learner, unroll_length=unroll_length)
+            check_parts(driver, learner, 1)
 
 
 WRONG_SETTINGS = [
@@ -373,7 +375,7 @@ def test_the_buffer_must_be_able_to_hold_the_initial_steps():
     driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     for _ in range(4):
-        driver.collect()
+        collect_and_observe(driver)
         learner.train()
     driver.stop()
     assert learner.train_step_counter > 0
@@ -390,7 +392,7 @@ def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, nu
     driver.start()
     steps = 0
     for _ in range(6):
-        steps += driver.collect()
+        steps += collect_and_observe(driver)
         learner.train()
     driver.stop()
     assert learner.progress.env_steps == steps

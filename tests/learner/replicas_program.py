@@ -22,6 +22,7 @@ from alf.networks.recurrent import LSTM
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import PrioritizedReplayer
 from alf.training import Experiment
+from tests.builders import collect_and_observe, driver_of
 
 # Two where unrolls may begin with a recurrent state. A larger buffer would be traced again.
 NUM_ITERATIONS = {"ppo": 2, "impala": 2, "dqn": 1, "sac": 1}
@@ -77,14 +78,16 @@ def make_driver(kind, strategy):
         optimizer = optimizers.SGD(0.1)
         return Learner(algorithm, optimizer, chosen, max_grad_norm=1.0, strategy=strategy)
 
-    return Experiment(
-        **settings,
-        num_groups=1,
-        learner=make_learner,
-        driver=SyncOffPolicyDriver,
-        unroll_length=8,
-        seed=0,
-    ).make_driver()
+    return driver_of(
+        Experiment(
+            **settings,
+            num_groups=1,
+            learner=make_learner,
+            driver=SyncOffPolicyDriver,
+            unroll_length=8,
+            seed=0,
+        )
+    )
 
 
 def main():
@@ -108,7 +111,7 @@ def compare(kind, strategy):
     assert distance(start, weights(expected)) == 0
     driver.start()
     for _ in range(NUM_ITERATIONS[kind]):
-        driver.collect()
+        collect_and_observe(driver)
         ours, theirs = learner.train(), expected.train()
         assert ours.keys() == theirs.keys()
         differences += [abs(float(ours[key]) - float(theirs[key])) for key in ours]

@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 from alf.data_structures import Experience
-from alf.drivers import OfflineDriver
 from alf.errors import ConfigError
 from alf.learner import optimizers
 from alf.learner.replicas import MirroredStrategy, Replicas
-from alf.runs.checkpointer import Checkpointer
+from tests.builders import build_checkpointer, build_offline_driver
 from tests.example_runs import EXAMPLES, build
 from tests.learner.learner_test import make_learner, train
 
@@ -21,7 +20,7 @@ def test_checkpoints_do_not_depend_on_the_strategy(tmp_path):
     def run(strategy):
         """Goes on from the last checkpoint, if there is one; returns the variables before and after."""
         learner = make_learner(optimizer=optimizers.Adam(0.5), strategy=strategy)
-        checkpointer = Checkpointer(str(tmp_path), OfflineDriver(learner))
+        checkpointer = build_checkpointer(tmp_path, build_offline_driver(learner))
         checkpointer.restore()
         variables = [*learner.counters, *learner.list_learned()]
         before = [variable.numpy() for variable in variables]

@@ -8,11 +8,10 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.core.nest_utils import zeros_from_spec
-from alf.drivers import OfflineDriver
 from alf.learner.optimizers import Adam
 from alf.policies.data_transformers import RewardScaling, RewardShaping
-from alf.runs.checkpointer import Checkpointer
 from alf.schedules import Tunable, find_tunables
+from tests.builders import build_checkpointer, build_offline_driver
 from tests.learner.small_learners import collect, make_env, make_learner
 
 ALGORITHMS = {"impala": ImpalaAlgorithm, "ppo": PPOAlgorithm, "dqn": DqnAlgorithm, "sac": SacAlgorithm}
@@ -108,9 +107,9 @@ def test_an_assigned_value_counts_as_the_number_does(kind, subtests, monkeypatch
 def test_a_checkpoint_has_the_values(kind, tmp_path):
     learner, _ = make_with_tunables(kind)
     assign(learner, SETTINGS[kind])
-    Checkpointer(str(tmp_path), OfflineDriver(learner)).save()
+    build_checkpointer(tmp_path, build_offline_driver(learner)).save()
     restored, _ = make_with_tunables(kind)
-    Checkpointer(str(tmp_path), OfflineDriver(restored)).restore()
+    build_checkpointer(tmp_path, build_offline_driver(restored)).restore()
     found = {name: [t.value for t in tunables] for name, tunables in find_tunables(restored).items()}
     counts = {"Adam.learning_rate": len(GROUPS)}
     assert found == {name: [value] * counts.get(name, 1) for name, value in SETTINGS[kind].items()}

@@ -17,7 +17,7 @@ from alf.errors import ConfigError
 from alf.replay import find_files, from_minari, load_replayer, to_minari
 from alf.runs.experiment import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.extras import NEEDS_MINARI
 
 NESTED = spaces.Dict(
@@ -167,7 +167,7 @@ def test_a_run_learns_from_a_data_set(folder, num_groups):
         alf.Learner.optimizer = @Adam()
     """)
     env = functools.partial(load, "Pendulum-v1", 1, num_workers=0)
-    driver = Experiment(env=env, driver=SyncOffPolicyDriver).make_driver()
+    driver = driver_of(Experiment(env=env, driver=SyncOffPolicyDriver))
     trainer = build_trainer(str(folder / "run"), driver, functools.partial(StopCriteria, num_iterations=2))
     assert trainer.train() == (True, "num_iterations=2 reached")
     assert int(driver.learner.progress.updates) == 2

@@ -22,7 +22,8 @@ from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
 from alf.runs.saved_run import make_env
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment, load_behavior
-from tests.builders import build_trainer
+from alf.training.collection import check_parts
+from tests.builders import build_trainer, collect_and_observe, driver_of
 from tests.training.counting_parts import WeightDecay
 
 BOTH = pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
@@ -71,7 +72,7 @@ def run(driver, num_iterations):
     driver.start()
     try:
         for _ in range(num_iterations):
-            driver.collect()
+            collect_and_observe(driver)
             driver.learner.train()
     finally:
         driver.stop()
@@ -81,7 +82,7 @@ def run(driver, num_iterations):
 def test_the_experience_holds_the_actions_of_a_script(driver_class):
     make_env = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
     experiment = make_experiment(make_env, CheckingDqn, behavior=Script, driver=driver_class)
-    driver = experiment.make_driver()
+    driver = driver_of(experiment)
     run(driver, 5)
     assert int(driver.learner.algorithm.rows) > 500
 
@@ -105,7 +106,7 @@ def test_dqn_learns_from_a_script():
     dqn = functools.partial(DqnAlgorithm, discount=0.0, target_update_period=10)
     policy = functools.partial(EpsilonGreedyPolicy, epsilon=0.0)
     experiment = make_experiment(make_env, dqn, policy=policy, behavior=Random, driver=SyncOffPolicyDriver)
-    driver = experiment.make_driver()
+    driver = driver_of(experiment)
     run(driver, 40)
     collected = {metric.name: metric.result() for metric in driver.get_metrics()}["AverageReturn"]
     assert collected < 5, "a third of the random actions are right"
@@ -131,7 +132,7 @@ def expert(tmp_path_factory):
     root_dir = tmp_path_factory.mktemp("expert")
     with own_config():
         parse_config([], [EXPERT])
-        trainer = build_trainer(str(root_dir), Experiment().make_driver())
+        trainer = build_trainer(str(root_dir), driver_of(Experiment()))
         rng = np.random.default_rng(8)
         for variable in trainer.learner.policy.trainable_variables:
             variable.assign(3 * rng.normal(size=variable.shape).astype(np.float32))
@@ -156,14 +157,14 @@ def test_another_runs_agent_acts_and_carries_its_state(expert):
                 "alf.environments.load.max_episode_steps = 15",
             ],
         )
-        driver = Experiment().make_driver()
+        driver = driver_of(Experiment())
         assert "load_behavior.root_dir" in gin.operative_config_str()
         evaluated = make_env(seed=0)
         assert not isinstance(evaluated, BehaviorEnvironment)
         evaluated.close()
     driver.start()
     try:
-        unroll, _ = driver.get_training_exps()
+        unroll = driver.get_training_exps()
     finally:
         driver.stop()
     rows = tf.nest.map_structure(lambda x: x[0].numpy(), unroll._replace(info=(), state=()))
@@ -180,7 +181,7 @@ def test_another_runs_agent_acts_and_carries_its_state(expert):
 def test_an_agent_of_other_observations(expert):
     make_env = lambda seed: CountingEnvironment(2)  # noqa: E731
     behavior = functools.partial(load_behavior, expert)
-    driver = make_experiment(make_env, behavior=behavior).make_driver()
+    driver = driver_of(make_experiment(make_env, behavior=behavior))
     with pytest.raises(ConfigError, match=r"load_behavior.root_dir is .* other observations: .*\(2, 3\)"):
         run(driver, 1)
 
@@ -194,7 +195,8 @@ def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
         behavior=Script,
     )
     with pytest.raises(ConfigError, match="learns only from the actions of its own policy"):
-        experiment.make_driver()
+        driver = driver_of(experiment)
+        check_parts(driver, driver.learner, 1)
 
 
 def test_a_behavior_that_fails_ends_the_run():
@@ -202,7 +204,7 @@ def test_a_behavior_that_fails_ends_the_run():
         return np.zeros(7, np.int64), state
 
     make_env = lambda seed: CountingEnvironment(2)  # noqa: E731
-    driver = make_experiment(make_env, behavior=lambda: fail).make_driver()
+    driver = driver_of(make_experiment(make_env, behavior=lambda: fail))
     with pytest.raises(EnvError, match="the behavior's action does not fit the environment's action_spec"):
         run(driver, 2)
 

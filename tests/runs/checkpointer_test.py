@@ -17,16 +17,14 @@ import tensorflow as tf
 from alf.algorithms import ImpalaAlgorithm
 from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import Experience
-from alf.drivers import OfflineDriver
 from alf.errors import ConfigError, DivergedError, SaveError
 from alf.learner import Learner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
 from alf.runs import checkpoint_files as files
-from alf.runs.checkpointer import Checkpointer
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import variables_of
+from tests.builders import build_checkpointer, build_offline_driver, variables_of
 
 SPECS = tuple(
     to_tensor_spec(s)
@@ -42,7 +40,7 @@ def make_driver(seed=0, units=8):
     network = functools.partial(ActorCriticNetwork, fc_layer_params=(units,), seed=seed)
     policy = ActorCriticPolicy(*SPECS, network=network)
     optimizer = optimizers.Adam(0.01)
-    driver = OfflineDriver(Learner(ImpalaAlgorithm(policy), optimizer, max_grad_norm=40.0))
+    driver = build_offline_driver(Learner(ImpalaAlgorithm(policy), optimizer, max_grad_norm=40.0))
     driver.optimizer = optimizer  # for `state`
     return driver
 
@@ -99,7 +97,7 @@ def other():
 def trained(tmp_path_factory):
     """A folder with the checkpoint 3, the driver that made it in three updates, and its state then."""
     folder, driver = tmp_path_factory.mktemp("trained"), make_driver(seed=0)
-    saved = Checkpointer(str(folder), driver)
+    saved = build_checkpointer(folder, driver)
     assert saved.restore() is None
     for seed in range(3):
         train(driver, seed)
@@ -130,7 +128,7 @@ def assert_same(xs, ys):
 def test_a_checkpoint_brings_everything_back(trained):
     folder, _, saved = trained
     other = make_driver(seed=1)
-    restored = Checkpointer(str(folder), other)
+    restored = build_checkpointer(folder, other)
     assert restored.iterations == other.learner.progress.env_steps == 0
     assert restored.restore() == str(folder / "ckpt-3")
     assert restored.iterations == 3 and other.learner.progress.env_steps == 77
@@ -146,7 +144,7 @@ def test_training_goes_on_in_the_same_way(trained):
     """Also where the optimizer's variables do not exist before the first update makes them in its graph."""
     folder, driver, saved = trained
     other = make_driver(seed=1)
-    Checkpointer(str(folder), other).restore()
+    build_checkpointer(folder, other).restore()
     for each in (driver, other):
         train(each, 9)
     assert_same(state(driver), state(other))
@@ -154,40 +152,40 @@ def test_training_goes_on_in_the_same_way(trained):
 
 
 def test_keeps_the_newest(tmp_path):
-    checkpointer = Checkpointer(str(tmp_path), make_driver(), max_to_keep=2)
+    checkpointer = build_checkpointer(tmp_path, make_driver(), max_to_keep=2)
     for iterations in (1, 5, 9, 9):
         checkpointer.iterations = iterations
         checkpointer.save()
     names = {name for name in os.listdir(tmp_path) if name.endswith(".index")}
     assert names == {"ckpt-5.index", "ckpt-9.index"}
-    assert Checkpointer(str(tmp_path), make_driver()).restore().endswith("ckpt-9")
+    assert build_checkpointer(tmp_path, make_driver()).restore().endswith("ckpt-9")
 
 
 def test_a_checkpoint_of_another_network_is_refused(trained):
     driver = make_driver(units=9)
     before = [variable.numpy() for variable in driver.learner.variables]
     with pytest.raises(ConfigError, match="ckpt-3 does not fit this algorithm") as caught:
-        Checkpointer(str(trained[0]), driver).restore()
+        build_checkpointer(trained[0], driver).restore()
     assert "policy/network/head/kernel is float32 [8, 3] there, float32 [9, 3] here" in str(caught.value)
     assert re.search(r" and \d+ more$", str(caught.value)) and len(str(caught.value)) < 1000
     assert_same(before, driver.learner.variables)
 
 
 def test_a_variable_that_the_checkpoint_lacks(tmp_path):
-    Checkpointer(str(tmp_path), make_driver()).save()
+    build_checkpointer(tmp_path, make_driver()).save()
     driver = make_driver()
     driver.learner.policy.extra = tf.Variable(1.0)
     with pytest.raises(ConfigError, match="/policy/extra is not in the checkpoint$"):
-        Checkpointer(str(tmp_path), driver).restore()
+        build_checkpointer(tmp_path, driver).restore()
     driver.learner.extra = driver.learner.policy.network_again = driver.learner.policy._network
     del driver.learner.policy.extra
-    Checkpointer(str(tmp_path), driver).restore()  # other ways to variables that it has
+    build_checkpointer(tmp_path, driver).restore()  # other ways to variables that it has
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_not_finite_are_not_saved(tmp_path, value):
     driver = make_driver()
-    checkpointer = Checkpointer(str(tmp_path), driver)
+    checkpointer = build_checkpointer(tmp_path, driver)
     before = checkpointer.save()
     variable = driver.learner.trainable_variables[0]
     variable.assign(tf.fill(variable.shape, value))
@@ -201,16 +199,16 @@ def test_a_checkpoint_that_is_not_finite_is_not_restored(tmp_path):
     driver, other, path = make_driver(), make_driver(seed=1), files.path_of(str(tmp_path), 3)
     variable = driver.learner.trainable_variables[0]
     variable.assign(tf.fill(variable.shape, np.nan))
-    Checkpointer(str(tmp_path), driver)._checkpoint.write(path)
+    build_checkpointer(tmp_path, driver)._checkpoint.write(path)
     files.mark_complete(path, updates=1)
     before = [variable.numpy() for variable in other.learner.variables]
     with pytest.raises(ConfigError, match="ckpt-3 does not fit this algorithm: [^;]* is not finite there$"):
-        Checkpointer(str(tmp_path), other).restore()
+        build_checkpointer(tmp_path, other).restore()
     assert_same(before, other.learner.variables)
 
 
 def save(path, driver, iterations):
-    checkpointer = Checkpointer(str(path), driver)
+    checkpointer = build_checkpointer(path, driver)
     checkpointer.iterations = iterations
     return checkpointer.save()
 
@@ -227,7 +225,7 @@ def test_checkpoints_are_found_by_their_files(tmp_path, subtests, other):
             (tmp_path / "checkpoint").write_bytes(content)
         with subtests.test(msg=str(content)):
             change(other)
-            restored = Checkpointer(str(tmp_path), other)
+            restored = build_checkpointer(tmp_path, other)
             assert restored.restore() == str(tmp_path / "ckpt-100")
             assert restored.iterations == 100
             assert_same(driver.learner.variables, other.learner.variables)
@@ -263,7 +261,7 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog,
         break_file(path / f"ckpt-2.{end}")
         with subtests.test(msg=damage):
             caplog.clear()
-            restored = Checkpointer(str(path), other)
+            restored = build_checkpointer(path, other)
             assert restored.restore() == str(path / "ckpt-1")
             assert restored.iterations == 1
             assert_same(weights, other.learner.trainable_variables)
@@ -277,7 +275,7 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog,
             restored.iterations = 2
             restored.save()
             change(other)
-            assert Checkpointer(str(path), other).restore() == str(path / "ckpt-2")
+            assert build_checkpointer(path, other).restore() == str(path / "ckpt-2")
             assert_same(saved, other.learner.trainable_variables)
 
 
@@ -287,7 +285,7 @@ def test_damaged_checkpoints_alone_are_an_error(tmp_path, two, other):
         flip(folder / f"ckpt-{iterations}.{DATA}")
     before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
     with pytest.raises(ConfigError, match=r"no checkpoint is whole: .*ckpt-2 is .*; .*ckpt-1 is damaged"):
-        Checkpointer(str(folder), other).restore()
+        build_checkpointer(folder, other).restore()
     assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
 
 
@@ -302,7 +300,7 @@ def test_weights_without_their_complete_files_are_refused_and_stay(tmp_path, two
         "no checkpoint is whole: .*ckpt-2 is damaged: ckpt-2.complete is missing, copy it, too; .*ckpt-1 is"
     )
     with pytest.raises(ConfigError, match=missing):
-        Checkpointer(str(folder), other).restore()
+        build_checkpointer(folder, other).restore()
     assert sorted(os.listdir(folder)) == before
 
 
@@ -311,7 +309,7 @@ def test_checkpoints_that_this_run_did_not_write_stay(tmp_path, one):
     others = ["ckpt-0.index", f"ckpt-0.{DATA}", "ckpt-70.index", f"ckpt-70.{DATA}"]
     for name in others:
         (folder / name).write_bytes(b"another's")
-    checkpointer = Checkpointer(str(folder), driver, max_to_keep=1)
+    checkpointer = build_checkpointer(folder, driver, max_to_keep=1)
     assert checkpointer.restore() == str(folder / "ckpt-1")
     checkpointer.iterations = 2
     checkpointer.save()
@@ -322,13 +320,13 @@ def test_a_damaged_newer_checkpoint_does_not_push_out_the_whole_ones(tmp_path, o
     folder = copy_of(one, tmp_path, "run")
     save(folder, make_driver(), 9)
     flip(folder / f"ckpt-9.{DATA}")
-    checkpointer = Checkpointer(str(folder), other, max_to_keep=1)
+    checkpointer = build_checkpointer(folder, other, max_to_keep=1)
     assert checkpointer.restore() == str(folder / "ckpt-1")
     checkpointer.iterations = 2
     newest = checkpointer.save()
     assert files.list_numbers(str(folder)) == [2] and not list(folder.glob("ckpt-9*"))
     assert tf.train.latest_checkpoint(str(folder)) == newest
-    assert Checkpointer(str(folder), other).restore() == newest
+    assert build_checkpointer(folder, other).restore() == newest
 
 
 CUT_OFF = {  # what there may be when the process is killed while it saves, in the order of time
@@ -356,13 +354,13 @@ def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, one, other, su
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_bytes(b"half of")
         with subtests.test(msg=folder.name):
-            restored = Checkpointer(str(folder), other)
+            restored = build_checkpointer(folder, other)
             assert restored.restore() == str(folder / "ckpt-1")
             restored.iterations = next_number
             newest = restored.save()  # removes what is left
             names = [f"ckpt-{n}.{end}" for n in (1, next_number) for end in ("complete", DATA, "index")]
             assert sorted(os.listdir(folder)) == ["checkpoint", *names]
-            assert Checkpointer(str(folder), other).restore() == newest
+            assert build_checkpointer(folder, other).restore() == newest
 
 
 def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch, other):
@@ -380,7 +378,7 @@ def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch, othe
                 patch.setattr(os, name, functools.partial(_count, calls, getattr(os, name), fails_at))
             assert save(tmp_path, driver, 2 + fails_at) == path
         newest = path if os.path.exists(path + ".complete") else newest
-        assert Checkpointer(str(tmp_path), other).restore() == newest
+        assert build_checkpointer(tmp_path, other).restore() == newest
         assert_same(weights[newest], other.learner.trainable_variables)
         if len(calls) <= fails_at:
             break
@@ -401,7 +399,7 @@ def _count(calls, function, fails_at, *args):
 def test_a_checkpoint_of_the_same_state_is_not_written_again(trained, other):
     folder = trained[0]
     before = {name: os.stat(folder / name) for name in os.listdir(folder)}
-    again = Checkpointer(str(folder), other)
+    again = build_checkpointer(folder, other)
     again.restore()
     assert again.save() == str(folder / "ckpt-3")
     after = {name: os.stat(folder / name) for name in os.listdir(folder)}
@@ -412,11 +410,11 @@ def test_a_checkpoint_of_the_same_state_is_not_written_again(trained, other):
 
 def test_a_save_before_the_first_update_keeps_the_state_of_the_optimizer(tmp_path, trained):
     folder, (fresh, third) = copy_of(trained[0], tmp_path, "run"), (make_driver(seed=1), make_driver(seed=2))
-    again = Checkpointer(str(folder), fresh)
+    again = build_checkpointer(folder, fresh)
     again.restore()
     again.iterations = 4  # experience was collected, no update was due
     again.save()
-    assert Checkpointer(str(folder), third).restore() == str(folder / "ckpt-4")
+    assert build_checkpointer(folder, third).restore() == str(folder / "ckpt-4")
     assert_same(trained[2], state(third))
 
 
@@ -424,20 +422,20 @@ def test_statistics_that_are_not_finite_are_not_saved(tmp_path):
     driver = make_driver()
     driver.learner.statistics = tf.Variable([1.0, np.nan], trainable=False, name="statistics")
     with pytest.raises(DivergedError, match="statistics.* is not finite, so no checkpoint was written"):
-        Checkpointer(str(tmp_path), driver).save()
+        build_checkpointer(tmp_path, driver).save()
     assert os.listdir(tmp_path) == []
 
 
 def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
     driver = make_driver()
-    checkpointer = Checkpointer(str(tmp_path), driver)
+    checkpointer = build_checkpointer(tmp_path, driver)
     for iterations in (1, 2):
         change(driver)
         checkpointer.iterations = iterations
         checkpointer.save()
     assert checkpointer.discard_diverged() == "; ckpt-2 has these weights and is set aside"
     assert (tmp_path / "ckpt-2.diverged").exists() and (tmp_path / "ckpt-2.index").exists()
-    again = Checkpointer(str(tmp_path), driver)
+    again = build_checkpointer(tmp_path, driver)
     assert again.restore() == str(tmp_path / "ckpt-1")
     assert driver.learner.progress.updates == 1
     change(driver)
@@ -473,7 +471,7 @@ class Replayer:
 def make_saver(path):
     driver = make_driver()
     driver.learner.replayer = Replayer()
-    return Checkpointer(str(path), driver, saves_replay_buffer=True), driver.learner.replayer
+    return build_checkpointer(path, driver, saves_replay_buffer=True), driver.learner.replayer
 
 
 def test_a_slow_replay_buffer_does_not_delay_the_weights(tmp_path, caplog):

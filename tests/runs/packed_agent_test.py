@@ -16,7 +16,7 @@ from alf.runs.packed_agent import pack_agent
 from alf.runs.saved_run import load_agent
 from alf.runs.warm_start import warm_start
 from alf.training import Experiment
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 
 CONFIG = [
     "Experiment.num_groups = 1",
@@ -35,7 +35,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     with own_config():
         parse_config([], CONFIG)
-        build_trainer(str(folder / "run"), Experiment().make_driver()).train()
+        build_trainer(str(folder / "run"), driver_of(Experiment())).train()
     return folder / "run"
 
 
@@ -71,7 +71,7 @@ def test_a_packed_agent_gives_parts_of_its_policy_to_a_new_run(run, tmp_path):
     pack_agent(run, tmp_path / "a")
     with own_config():
         parse_config([], CONFIG)
-        driver = Experiment().make_driver()
+        driver = driver_of(Experiment())
     try:
         with pytest.raises(ConfigError, match="ckpt-2 has only a policy, .*: name a part of it, PART@PATH$"):
             warm_start(driver.learner, str(tmp_path / "a"))

@@ -8,10 +8,9 @@ from alf.config import registry
 from alf.config.parsing import first_line, parse_config, wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import configurable
-from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.training import Experiment
-from tests.builders import build_driver
+from tests.builders import driver_of
 
 registry.import_settings()
 
@@ -118,7 +117,7 @@ def build_error(example, *bindings):
     """The line of the error of an example with some bindings, at the latest once its driver is made."""
     with own_config(), pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
         parse_config([f"alf:{example}.gin"], [*SMALL, *bindings])
-        Experiment().make_driver().stop()
+        driver_of(Experiment()).stop()
     return first_line(caught.value)
 
 
@@ -172,5 +171,3 @@ def test_parts_of_a_program_that_do_not_fit():
         ConfigError, match="Learner.algorithm is an object of int: it must be one of Algorithm"
     ):
         alf.Learner(3, optimizer=None)
-    with pytest.raises(ConfigError, match="learner is 3: it must be a Learner or a LearnerGroup"):
-        build_driver(AsyncOffPolicyDriver, [], 3)

@@ -14,7 +14,7 @@ from alf.config.registry import own_config
 from alf.environments.load import load, split_in_groups
 from alf.errors import ConfigError
 from alf.runs import presets
-from alf.runs.presets import add_preset, find_bindings, list_preset, make_driver
+from alf.runs.presets import add_preset, find_bindings, list_preset, make_parts
 from alf.training import Trainer
 
 registry.import_settings()
@@ -98,8 +98,8 @@ def test_every_binding_of_a_preset_is_read(algorithm, kind, caplog, tmp_path):
     if (algorithm, kind) == ("dqn", "continuous"):
         pytest.skip("DQN has no continuous actions")
     bind(algorithm, kind, "StopCriteria.num_iterations = 1")
-    driver = make_driver()
-    trainer = Trainer(tmp_path / "run", driver)
+    driver, learner = make_parts()
+    trainer = Trainer(tmp_path / "run", driver, learner)
     try:
         check_dead_bindings()
     finally:
@@ -112,11 +112,11 @@ def test_exploration_with_correlated_noise(algorithm, tmp_path):
     lines = ["StopCriteria.num_iterations = 2", "make_action_distribution.noise_correlation = 0.9"]
     lines += ["ReplayTraining.initial_collect_steps = 8"] * (algorithm == "sac")
     bind(algorithm, "continuous", *lines)
-    driver = make_driver()
-    policy = driver.learner.policy
+    driver, learner = make_parts()
+    policy = learner.policy
     # Training would otherwise ask for sequences from the beginnings of unrolls.
     assert policy.state_spec == () and policy.noise_spec.shape == SPACES["continuous"][1].shape
-    Trainer(tmp_path / "run", driver).train()
+    Trainer(tmp_path / "run", driver, learner).train()
     assert policy.progress.updates.numpy() > 0
 
 
@@ -131,7 +131,7 @@ def test_a_later_file_and_the_user_win():
 
 def test_a_size_of_minibatches_replaces_their_number_in_a_preset():
     bind("ppo", "floats", "UnrollTraining.mini_batch_size = 64")
-    driver = make_driver()
+    driver, learner = make_parts()
     driver.stop()
     assert value_of("alf.learner.UnrollTraining.num_minibatches") == 32
 
@@ -205,7 +205,7 @@ def test_all_environments_are_split_into_groups(subtests):
         with subtests.test(f"{num_envs} in {num_groups}"):
             assert split_in_groups(load, num_groups, num_envs) == expected
     bind("ppo", "floats", "Experiment.num_envs = 6", "Experiment.num_groups = 3")
-    driver = make_driver()
+    driver, learner = make_parts()
     try:
         assert driver.batch_shape == (3, 128, 2)
     finally:
@@ -217,7 +217,7 @@ def test_groups_that_do_not_fit_are_one_line():
         split_in_groups(AnyEnv, 2, 4)
     bind("ppo", "floats", "Experiment.num_envs = 7")
     with pytest.raises(ConfigError, match="num_envs is 7: it must be a multiple of .*num_groups = 2"):
-        make_driver()
+        make_parts()
     bind("ppo", "floats", "Experiment.num_envs = 2", "alf.environments.load.batch_size = 32")
     with pytest.raises(ConfigError, match="num_groups = 2 of load.batch_size = 32 are 64: set one"):
-        make_driver()
+        make_parts()

@@ -25,7 +25,7 @@ from alf.runs import checkpoint_files as files
 from alf.runs.saved_run import SavedRun, load_agent, make_env, restore_policy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.training.small_runs import IdleTraining, add_to_weights
 
 CONFIG = """
@@ -63,7 +63,7 @@ class KeepAndSave(Callback):
 def make_trainer(root_dir, iterations, interval=300.0):
     """A trainer of `CONFIG`, whose weights move without learning; within `own_config`."""
     gin.parse_config(CONFIG.format(iterations=iterations, interval=interval))
-    driver = Experiment().make_driver()
+    driver = driver_of(Experiment())
     driver.learner._training = IdleTraining(driver.learner.replayer, add_to_weights)
     return build_trainer(str(root_dir), driver)
 

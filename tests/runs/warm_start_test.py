@@ -13,17 +13,15 @@ import tensorflow as tf
 from alf.algorithms import DqnAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.bin.command import first_line
 from alf.core.nest_utils import to_tensor_spec
-from alf.drivers import OfflineDriver
 from alf.errors import ConfigError
 from alf.learner import Learner, optimizers
 from alf.networks import GRU, ActorCriticNetwork, ObservationEncoder
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import ObservationNormalizer
 from alf.runs import checkpoint_files as files
-from alf.runs.checkpointer import Checkpointer
 from alf.runs.warm_start import warm_start
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import variables_of
+from tests.builders import build_checkpointer, build_offline_driver, variables_of
 from tests.training import small_runs
 
 ENCODER = functools.partial(ObservationEncoder, vector_layer_params=(6,))
@@ -252,7 +250,7 @@ def save(folder, algorithm):
     for number, variable in enumerate(algorithm.variables):
         variable.assign_add(tf.cast(tf.fill(variable.shape, number + 1), variable.dtype))
     learner = Learner(algorithm, optimizers.Adam())
-    return Checkpointer(str(folder), OfflineDriver(learner)).save()
+    return build_checkpointer(folder, build_offline_driver(learner)).save()
 
 
 def test_a_target_network_is_restored_with_the_whole_and_copied_with_a_part(tmp_path):

@@ -25,6 +25,7 @@ from alf.studies.ranges import Choice, Integers, LogUniform, Uniform
 from alf.studies.tunables import is_tunable, list_tunable, make_bindings
 from alf.training import Experiment, Trainer
 from tests.bin.conftest import KINDS
+from tests.builders import driver_of
 from tests.studies.followed import Followed
 from tests.studies.idle import learn_nothing
 
@@ -365,7 +366,7 @@ def test_what_takes_a_schedule_is_a_tunable_of_the_learner(monkeypatch, subtests
         ranges = dict.fromkeys(names, Uniform(0.1, 0.9))
         config = "\n".join(line.strip() for line in KINDS[kind].splitlines())
         parse_config([], [config, more, *make_bindings(values, ranges)])
-        driver = Experiment().make_driver()
+        driver = driver_of(Experiment())
         found = find_tunables(driver.learner)
         for name, value in values.items():
             with subtests.test(name, algorithm=algorithm):

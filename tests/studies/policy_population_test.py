@@ -34,7 +34,7 @@ from alf.studies.ranges import LogUniform, Uniform
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.studies.idle import learn_nothing
 from tests.studies.member_test import read_checkpoint
 
@@ -100,7 +100,7 @@ def make_trainer(root_dir, config="", num_iterations=None, act=None, env=ENV, **
     base = "\n".join(x for x in CONFIG.splitlines() if not dqn or "ActorCriticNetwork" not in x)
     parse_config([], [base, config.replace("ActorCriticNetwork.fc_layer_params = None\n", "")])
     with wrong_calls_are_config_errors():
-        driver = Experiment(env=env).make_driver()
+        driver = driver_of(Experiment(env=env))
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
         callbacks = [] if act is None else [Act(act)]
         return build_trainer(str(root_dir), driver, stop_criteria=stop, callbacks=callbacks, **kwargs)

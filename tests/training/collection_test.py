@@ -13,7 +13,7 @@ import gin
 import pytest
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
-from alf.drivers import AsyncOffPolicyDriver, OfflineDriver, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner, optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
@@ -21,7 +21,7 @@ from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment
 from alf.training.progress_bar import ProgressBar
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_driver, build_trainer
+from tests.builders import build_driver, build_offline_driver, build_trainer, driver_of
 from tests.training.counting_parts import make_counting_replay_learner
 
 BATCH = 2 * 5 * 4  # rows of a call of `collect` of the synchronous driver
@@ -84,7 +84,7 @@ def make_trainer(
     watch = Watch(look or count)
     trainer = build_trainer(
         str(root_dir),
-        Experiment(**parts).make_driver(),
+        driver_of(Experiment(**parts)),
         lambda: StopCriteria(**criteria),
         callbacks=[watch],
         **kwargs,
@@ -321,7 +321,7 @@ def test_a_learner_of_unrolls_needs_environments(tmp_path):
     trainer = make_trainer(tmp_path / "first", 1, experiment=UNROLLS)
     trainer.driver.stop()
     with pytest.raises(ConfigError, match="there are no environments, .* needs fresh experience"):
-        build_trainer(str(tmp_path / "run"), OfflineDriver(trainer.learner))
+        build_trainer(str(tmp_path / "run"), build_offline_driver(trainer.learner))
 
 
 def test_too_little_was_collected(tmp_path):

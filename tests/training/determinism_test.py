@@ -23,7 +23,7 @@ from alf.runs.digests import find_split, is_noted, read_digests
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment, RememberEnvironment
 from alf.training import Experiment, replication
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 
 ITERATIONS = 9
 STEPS = (
@@ -91,7 +91,7 @@ def make_trainer(root_dir, parts, interval_steps=3 * STEPS, stop=None, determini
     kwargs = {"checkpoint_replay_buffer": buffer, "save_git_state": False, **kwargs}
     if interval_steps is not None:
         kwargs["checkpoint_interval_steps"] = interval_steps
-    return build_trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria, **kwargs)
+    return build_trainer(str(root_dir), driver_of(Experiment(**parts)), stop_criteria, **kwargs)
 
 
 def train(*args, callback=None, **kwargs):
@@ -226,7 +226,7 @@ def test_a_run_is_replicated_in_the_home_directory(tmp_path, monkeypatch):
     write_digests(tmp_path / "run", "a")
     (tmp_path / "run" / "operative_config.gin").touch()
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(replication, "make_driver", lambda: None)
+    monkeypatch.setattr(replication, "make_parts", lambda: (None, None))
     monkeypatch.setattr(replication, "Trainer", Replica)
     assert replication.replicate(str(tmp_path / "run"), "~/replica") == (1, 2)
 

@@ -19,7 +19,7 @@ from alf.policies import EpsilonGreedyPolicy
 from alf.replay import HybridReplayer
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
 from tests.training.event_files import read_events
 from tests.workers.envs import INFO_KEYS, InfoEnv
@@ -73,7 +73,7 @@ def make_trainer(
     )
     stop_criteria = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
     settings = dict(checkpoint_replay_buffer=True, save_git_state=False)
-    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria, **settings)
+    return build_trainer(str(root_dir), driver_of(experiment), stop_criteria, **settings)
 
 
 def buffer_file(root_dir):

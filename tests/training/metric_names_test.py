@@ -20,7 +20,7 @@ from alf.studies.ranges import Uniform
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, League
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_driver, build_trainer
+from tests.builders import build_driver, build_trainer, driver_of
 from tests.games.league_test import Duel
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
@@ -203,7 +203,7 @@ def train(root_dir, num_iterations=8, evaluator=None, **kwargs):
     parts = dict(env=make_match, num_groups=1, unroll_length=4, seed=0)
     experiment = Experiment(**{**parts, **kwargs})
     stop = functools.partial(StopCriteria, num_iterations=num_iterations)
-    driver = experiment.make_driver()
+    driver = driver_of(experiment)
     build_trainer(str(root_dir), driver, stop, evaluator=evaluator).train()
 
 

@@ -17,7 +17,7 @@ from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 
 EPISODE_LENGTH = 5
 
@@ -78,4 +78,4 @@ def make_trainer(root_dir, stop=None, experiment=None, units=8, **kwargs):
         **(experiment or {}),
     }
     stop_criteria = functools.partial(StopCriteria, **(stop or {}))
-    return build_trainer(str(root_dir), Experiment(**parts).make_driver(), stop_criteria, **kwargs)
+    return build_trainer(str(root_dir), driver_of(Experiment(**parts)), stop_criteria, **kwargs)

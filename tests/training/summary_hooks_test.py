@@ -14,7 +14,7 @@ from alf.policies import EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events
 
@@ -51,7 +51,7 @@ def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_class
         unroll_length=5,
     )
     callback, stop_criteria = Keep(), lambda: StopCriteria(num_iterations=4)
-    driver = experiment.make_driver()
+    driver = driver_of(experiment)
     build_trainer(str(tmp_path), driver, stop_criteria, callbacks=[callback], summary_interval=0.0).train()
     # An unroll adds 5 steps to each environment. One that waits in the queue is not observed yet.
     assert [summary["oldest_step"] for summary in callback.summaries] == [5, 10, 15, 20]

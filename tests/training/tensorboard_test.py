@@ -16,7 +16,7 @@ import pytest
 import tensorflow as tf
 
 from alf.training import Experiment
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.chromium import NEEDS_CHROMIUM, browse
 from tests.training.event_files import read_kinds, read_summaries
 from tests.training.metric_names_test import run_impala, run_ppo
@@ -151,6 +151,6 @@ def test_a_video_comes_from_the_process_of_an_evaluation(tmp_path):
         Trainer.evaluator = @Evaluator
         StopCriteria.num_iterations = 1  # at its end the run waits for the evaluation
     """)
-    build_trainer(str(tmp_path), Experiment().make_driver()).train()
+    build_trainer(str(tmp_path), driver_of(Experiment())).train()
     ((_, video), *_) = read_summaries(tmp_path / "train")["eval/video"]
     check_cartpole(*tf.make_ndarray(video.tensor))

@@ -29,7 +29,7 @@ from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, collect_and_observe, driver_of
 from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
 from tests.training.event_files import read_events
 
@@ -75,7 +75,7 @@ def make_trainer(
     )
     stop_criteria = lambda: StopCriteria(**(stop or {"num_iterations": 4}))  # noqa: E731
     kwargs = {"save_git_state": False, **kwargs}
-    return build_trainer(str(root_dir), experiment.make_driver(), stop_criteria, **kwargs)
+    return build_trainer(str(root_dir), driver_of(experiment), stop_criteria, **kwargs)
 
 
 def run(*args, **kwargs):
@@ -334,7 +334,7 @@ def test_waiting_steps_are_neither_trained_nor_dropped(tmp_path):
     trainer = make_trainer(tmp_path, **{**UNROLLS, "replayer": "cyclic_one_time"})
     driver, learner, replayer = trainer.driver, trainer.learner, trainer.learner.replayer
     driver.start()
-    collected = sum(driver.collect() for _ in range(3))
+    collected = sum(collect_and_observe(driver) for _ in range(3))
     waiting, _ = replayer.replay_all()
     assert collected == int(count_transitions(waiting.step_type)) + replayer.num_dropped_steps
     replayer.observe(waiting)

@@ -38,7 +38,7 @@ from alf.runs.seeds import seed_everything
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_driver, build_trainer
+from tests.builders import build_driver, build_trainer, driver_of
 from tests.training.counting_parts import Clock, CountingDriver, CountingLearner, logged
 from tests.training.event_files import read_events, read_kinds
 
@@ -84,7 +84,7 @@ def make_trainer(
         "unroll_length": UNROLL_LENGTH,
         **(experiment or {}),
     }
-    driver = Experiment(**parts).make_driver()
+    driver = driver_of(Experiment(**parts))
     trainer = build_trainer(str(root_dir), driver, stop_criteria=StopCriteria(**(stop or {})), **kwargs)
     trainer.optimizer = optimizer  # for `variables`
     return trainer

@@ -25,7 +25,7 @@ from alf.policies.data_transformers import RewardClipping, RewardWeighting
 from alf.runs.saved_run import load_agent
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer
+from tests.builders import build_trainer, driver_of
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events
 
@@ -96,7 +96,7 @@ def make_experiment(algorithm=CheckingImpala, policy=ActorCriticPolicy, **kwargs
 
 def make_trainer(root_dir, num_iterations, callbacks=(), **kwargs):
     stop_criteria = lambda: StopCriteria(num_iterations=num_iterations)  # noqa: E731
-    driver = make_experiment(**kwargs).make_driver()
+    driver = driver_of(make_experiment(**kwargs))
     return build_trainer(str(root_dir), driver, stop_criteria, callbacks=callbacks)
 
 
@@ -146,7 +146,7 @@ def test_gin_binds_the_weights_with_and_without_the_transformer_in_the_list():
     for transformers in ((), (RewardWeighting,)):
         with own_config():
             gin.bind_parameter("RewardWeighting.weights", (0.5, 3))
-            learner = make_experiment(ImpalaAlgorithm, data_transformers=transformers).make_driver().learner
+            learner = driver_of(make_experiment(ImpalaAlgorithm, data_transformers=transformers)).learner
         np.testing.assert_array_equal(learner.algorithm.reward_weights, [0.5, 3])
         assert len([v for v in learner.variables if "reward_weights" in v.name]) == 1
 
@@ -154,7 +154,7 @@ def test_gin_binds_the_weights_with_and_without_the_transformer_in_the_list():
 def test_the_weighted_sum_may_be_transformed_further():
     weighting = functools.partial(RewardWeighting, weights=(1.0, 0.0))
     clipping = functools.partial(RewardClipping, maximum=1.5)
-    learner = make_experiment(ImpalaAlgorithm, data_transformers=(weighting, clipping)).make_driver().learner
+    learner = driver_of(make_experiment(ImpalaAlgorithm, data_transformers=(weighting, clipping))).learner
     learner.algorithm.set_reward_weights((2.0, 0.0))
     assert learner.policy.data_transformer.reward_spec.shape == ()
     np.testing.assert_array_equal(learner.algorithm.reward_weights, [2, 0])
@@ -179,7 +179,7 @@ def test_an_algorithm_may_get_the_vectors(tmp_path):
 
 
 def test_weights_that_do_not_fit():
-    algorithm = make_experiment(ImpalaAlgorithm).make_driver().learner.algorithm
+    algorithm = driver_of(make_experiment(ImpalaAlgorithm)).learner.algorithm
     with pytest.raises(ConfigError, match=r"weights is \[1, 2, 3\]: .* which has shape \(2,\)"):
         algorithm.set_reward_weights([1, 2, 3])
     with pytest.raises(ConfigError, match="weights is .* must be a list of numbers"):

@@ -19,6 +19,7 @@ from alf.policies import Agent, EpisodeStep, Policy, PreviousAction, PreviousRew
 from alf.policies.data_transformers import FrameStacker, Pipeline, RewardScaling
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Experiment
+from tests.builders import collect_and_observe, driver_of
 
 VECTOR, REWARD = tf.TensorSpec((2,), tf.float32), tf.TensorSpec((), tf.float32)
 ACTIONS = {
@@ -233,11 +234,11 @@ class Checking(Algorithm):
 def test_actor_and_learner_in_a_run(driver_class, exp_replayer):
     with own_config():
         parse_config([], ["ReplayTraining.mini_batch_size = 20", "ReplayTraining.mini_batch_length = 3"])
-        driver = make_experiment(driver_class, exp_replayer).make_driver()
+        driver = driver_of(make_experiment(driver_class, exp_replayer))
     driver.start()
     try:
         for _ in range(12):
-            driver.collect()
+            collect_and_observe(driver)
             driver.learner.train()
     finally:
         driver.stop()

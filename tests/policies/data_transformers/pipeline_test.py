@@ -12,7 +12,7 @@ import tensorflow as tf
 from alf.algorithms import Algorithm
 from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.data_structures import FIRST, LossInfo
-from alf.drivers import AsyncOffPolicyDriver, OfflineDriver
+from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
 from alf.learner import Learner
 from alf.policies.data_transformers import (
@@ -24,10 +24,9 @@ from alf.policies.data_transformers import (
     RewardScaling,
     RewardWeighting,
 )
-from alf.runs.checkpointer import Checkpointer
 from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver
+from tests.builders import build_checkpointer, build_driver, build_offline_driver, collect_and_observe
 from tests.policies.data_transformers.rows import (
     IMAGE,
     NESTED,
@@ -153,7 +152,7 @@ def test_through_the_driver_the_learner_sees_what_the_actor_saw():
     driver.start()
     try:
         for _ in range(8):
-            driver.collect()
+            collect_and_observe(driver)
             assert learner.train()["loss"] == 1.0
     finally:
         driver.stop()
@@ -166,7 +165,7 @@ def test_through_the_driver_every_step_is_counted_once():
     driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     try:
-        steps = sum(driver.collect() for _ in range(8))
+        steps = sum(collect_and_observe(driver) for _ in range(8))
     finally:
         driver.stop()
     assert int(pipeline._parts[0]._statistics._count) == steps > 0
@@ -178,7 +177,7 @@ def test_statistics_are_in_the_checkpoint(tmp_path):
     def make():
         pipeline = Pipeline(NESTED, REWARD, [ObservationNormalizer, RewardNormalizer])
         env = CountingEnvironment(batch_size=2, episode_length=3)
-        return pipeline, Checkpointer(str(tmp_path), OfflineDriver(make_learner(env, pipeline)))
+        return pipeline, build_checkpointer(tmp_path, build_offline_driver(make_learner(env, pipeline)))
 
     first, checkpointer = make()
     first.observe(as_experience(rows), zeros_from_spec(first.state_spec, 5))

@@ -25,6 +25,7 @@ from alf.policies.data_transformers import (
 )
 from alf.schedules import LinearSchedule, Progress
 from alf.training import Experiment
+from tests.builders import collect_and_observe, driver_of
 from tests.workers.envs import InfoEnv
 
 VECTOR, REWARD = tf.TensorSpec((2,), tf.float32), tf.TensorSpec((), tf.float32)
@@ -190,14 +191,14 @@ def make_experiment(weights=None, info_keys=("code", "step")):
 
 
 def test_a_run_learns_from_shaped_rewards_and_shows_those_of_the_environment():
-    driver = make_experiment().make_driver()
+    driver = driver_of(make_experiment())
     learner = driver.learner
     assert learner.uses_env_info
     driver.start()
     try:
         weights = []
         for _ in range(6):
-            driver.collect()
+            collect_and_observe(driver)
             weights.append(100.0 * max(0.0, 1.0 - int(learner.progress.env_steps) / 40))
             learner.train()
     finally:
@@ -219,11 +220,11 @@ def test_keys_that_the_environment_does_not_give_are_named():
         with pytest.raises(
             ConfigError, match=r"RewardShaping.weights names 'step': load.info_keys must name it"
         ):
-            make_experiment(info_keys=info_keys).make_driver()
+            driver_of(make_experiment(info_keys=info_keys))
 
 
 def test_specs_of_unrolls_have_the_info():
-    driver = make_experiment().make_driver()
+    driver = driver_of(make_experiment())
     driver.stop()
     specs = EnvSpecs(driver._envs)
     assert set(specs.unroll_spec(driver.learner.policy, 5, with_env_info=True).env_info) == {"code", "step"}
