@@ -279,9 +279,8 @@ def test_a_fraction_needs_a_replay_buffer(driver_class, unroll_length):
 def test_polling_needs_a_replay_buffer():
     envs = make_counting_envs(1)
     with pytest.raises(ConfigError, match="mode is 'poll': exp_replayer must be one to sample"):
-        driver = build_driver(
-            AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), mode="poll"
-        )
+        learner = RecordingLearner(FrozenPolicy(envs[0]))
+        driver = build_driver(AsyncOffPolicyDriver, envs, learner, mode="poll")
         check_parts(driver, driver.learner, 1)
 
 
