@@ -75,19 +75,19 @@ class WeightDecay:
 class CountingDriver(Driver):
     """Steps its environments with action 0, in the thread that collects, and traces nothing.
 
-    Metrics get what other drivers give them; the learner observes the number of steps alone.
+    Metrics get what other drivers give them; a batch is the number of its steps alone.
 
     Args:
         get_time: clock of the training loop, which decides by it when to save, to show and to stop.
     """
 
-    def __init__(self, envs, learner, unroll_length, get_time=None):
-        super().__init__(envs, learner, unroll_length)
+    def __init__(self, envs, policy, unroll_length, get_time=None):
+        super().__init__(envs, policy, unroll_length)
         if get_time is not None:
             self.clocks.learner = StageClock(get_time)
 
     def start(self):
-        self._begin()
+        self._threads.begin()
         self._rows = [env.reset() for env in self._envs]
 
     def reseed(self, seed, iterations):
@@ -95,11 +95,12 @@ class CountingDriver(Driver):
             with contextlib.suppress(NotImplementedError):
                 env.seed(given)
 
-    def _collect(self, observe):
+    def collect(self):
         self._threads.raise_if_stopping()
-        steps = sum(map(self._unroll, range(len(self._envs))))
-        observe(steps)
-        return steps
+        return [self.get_training_exps()]
+
+    def get_training_exps(self):
+        return sum(map(self._unroll, range(len(self._envs))))
 
     def _unroll(self, index):
         """Makes an unroll of an environment; returns its steps."""
