@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver, rollout, rollout_episodes
     from alf.evaluation.episodes import evaluate
     from alf.games.policies import Policies
-    from alf.learner import Learner, ReplayTraining, UnrollTraining
+    from alf.learner import Learner, LearnerSettings, ReplayLearner, UnrollLearner
     from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy, Policy, SacPolicy
     from alf.runs.saved_run import load_agent
     from alf.training import Callback, Evaluator, Experiment, League, Trainer
@@ -44,7 +44,7 @@ _MODULES = {
         "rollout",
         "rollout_episodes",
     ),
-    "alf.learner": ("Learner", "ReplayTraining", "UnrollTraining"),
+    "alf.learner": ("Learner", "LearnerSettings", "ReplayLearner", "UnrollLearner"),
     "alf.policies": ("ActorCriticPolicy", "Agent", "EpsilonGreedyPolicy", "Policy", "SacPolicy"),
     "alf.training": ("Callback", "Evaluator", "Experiment", "League", "Trainer"),
     "alf.config.parsing": ("parse_config",),
@@ -79,14 +79,14 @@ __all__ = [
     "Policies",
     "Policy",
     "PolicyStep",
-    "ReplayTraining",
+    "ReplayLearner",
     "SacAlgorithm",
     "SacPolicy",
     "StopCriteria",
     "SyncOffPolicyDriver",
     "TimeStep",
     "Trainer",
-    "UnrollTraining",
+    "UnrollLearner",
     "__version__",
     "algorithms",
     "drivers",

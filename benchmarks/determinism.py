@@ -67,7 +67,7 @@ CASES = {
         "--algorithm=dqn",
         "--mode=overlap",
         "--steps=2_000",
-        "--ReplayTraining.initial_collect_steps=500",
+        "--ReplayLearner.initial_collect_steps=500",
         *BUFFER,
     ),
     "ppo Pong, overlap": (

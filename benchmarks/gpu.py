@@ -148,7 +148,7 @@ def measure_update(network, batch_size, unroll_length, dtype, scale):
     specs.batch_size = batch_size
     with tf.device("GPU:0" if find_gpus() else HOST):
         policy = agent.policy(specs.observation, specs.action)
-        learner = agent.learner(agent.algorithm(policy), training=None)
+        learner = agent.learner(agent.algorithm(policy))
     rng = np.random.default_rng(0)
 
     def fill(spec):

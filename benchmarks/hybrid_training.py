@@ -25,7 +25,7 @@ from alf.algorithms import SacAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver, reserve_threads
 from alf.environments import BehaviorEnvironment, load
 from alf.evaluation import episodes as evaluation
-from alf.learner import Learner, ReplayTraining, optimizers
+from alf.learner import LearnerSettings, ReplayLearner, optimizers
 from alf.networks import CriticsNetwork, PolicyNetwork
 from alf.plots.picture import draw_line, finish_axes
 from alf.policies import SacPolicy
@@ -65,11 +65,12 @@ def make_learner(env, kind, path=None, unroll_length=8, updates_per_train_iter=1
     if kind != "offline":
         online = UniformReplayer(specs.unroll_spec(policy, unroll_length), specs.num_envs)
         replayer = online if replayer is None else HybridReplayer(online, replayer)
-    return Learner(
+    return ReplayLearner(
         algorithm,
         {group: optimizers.Adam(1e-3) for group in algorithm.parameter_groups()},
-        ReplayTraining(replayer, num_updates_per_train_iter=updates_per_train_iter),
-        jit_compile=True,
+        replayer,
+        num_updates_per_train_iter=updates_per_train_iter,
+        settings=LearnerSettings(jit_compile=True),
     )
 
 

@@ -42,7 +42,7 @@ def make_kinds(num_policies, num_sequences, num_minibatches):
     divided = max(1, num_sequences // num_policies)
     return {
         "one policy": [],
-        "one policy, smaller updates": [f"UnrollTraining.num_minibatches={num_minibatches * num_policies}"],
+        "one policy, smaller updates": [f"UnrollLearner.num_minibatches={num_minibatches * num_policies}"],
         f"{num_policies} policies, batch divided": [*several, f"Policies.num_sequences={divided}"],
         f"{num_policies} policies, batch for each": [*several, f"Policies.num_sequences={num_sequences}"],
     }
@@ -53,7 +53,7 @@ def count_batch(gin_files):
     parse_config(gin_files, [])
     num_unrolls = _query("DriverSettings.learn_queue_cap")
     num_rows = _query("alf.environments.load.batch_size")
-    return num_unrolls * num_rows, _query("UnrollTraining.num_minibatches")
+    return num_unrolls * num_rows, _query("UnrollLearner.num_minibatches")
 
 
 def _query(setting):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, SacAlgorithm
 from alf.drivers import DriverSettings, EnvSpecs
 from alf.environments import load, load_atari
-from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
+from alf.learner import LearnerSettings, ReplayLearner, UnrollLearner, optimizers
 from alf.networks import ActorCriticNetwork, NatureEncoder, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import FrameStacker, Pipeline
@@ -35,7 +35,7 @@ class Workload:
             process.
         data_transformers: as in `Experiment`.
         exp_replayer: as in `Experiment`.
-        replay_ratio, initial_collect_steps, mini_batch_size, mini_batch_length: as in `ReplayTraining`.
+        replay_ratio, initial_collect_steps, mini_batch_size, mini_batch_length: as in `ReplayLearner`.
     """
 
     env: Callable
@@ -76,17 +76,9 @@ class Workload:
             specs.num_envs,
             transformer.context,
         )
-        if self.replay_ratio is None:
-            training = UnrollTraining(replayer)
-        else:
-            training = ReplayTraining(
-                replayer,
-                self.mini_batch_size,
-                self.mini_batch_length,
-                self.initial_collect_steps,
-                self.replay_ratio,
-            )
-        return self.agent.learner(self.agent.algorithm(policy), training=training)
+        names = "mini_batch_size", "mini_batch_length", "initial_collect_steps", "replay_ratio"
+        sizes = {} if self.replay_ratio is None else {name: getattr(self, name) for name in names}
+        return self.agent.learner(self.agent.algorithm(policy), replayer=replayer, **sizes)
 
     def driver_settings(self):
         """Makes the settings of the asynchronous driver."""
@@ -135,6 +127,10 @@ def _adam(learning_rate=3e-4):
     return optimizers.Adam(learning_rate)
 
 
+def _clipped(max_grad_norm):
+    return LearnerSettings(max_grad_norm=max_grad_norm)
+
+
 def make_impala(**network):
     """Makes the `Agent` of IMPALA; `network` are arguments of `ActorCriticNetwork`."""
     # Shared, as where speed matters, and as in the loops that ALF was compared with.
@@ -142,7 +138,7 @@ def make_impala(**network):
     return Agent(
         functools.partial(ActorCriticPolicy, network=make_network),
         ImpalaAlgorithm,
-        lambda algorithm, training: Learner(algorithm, _adam(), training, max_grad_norm=40.0),
+        lambda algorithm, **kwargs: UnrollLearner(algorithm, _adam(), settings=_clipped(40.0), **kwargs),
     )
 
 
@@ -155,9 +151,9 @@ def _nature(compute_dtype):
 
 
 def _sac():
-    def make_learner(algorithm, training):
+    def make_learner(algorithm, **kwargs):
         optimizers = {group: _adam() for group in algorithm.parameter_groups()}
-        return Learner(algorithm, optimizers, training, jit_compile=True)
+        return ReplayLearner(algorithm, optimizers, settings=LearnerSettings(jit_compile=True), **kwargs)
 
     return Agent(SacPolicy, SacAlgorithm, make_learner)
 
@@ -167,7 +163,7 @@ def _dqn():
     return Agent(
         functools.partial(EpsilonGreedyPolicy, network=make_network),
         functools.partial(DqnAlgorithm, n_step=3),
-        lambda algorithm, training: Learner(algorithm, _adam(1e-4), training, max_grad_norm=10.0),
+        lambda algorithm, **kwargs: ReplayLearner(algorithm, _adam(1e-4), settings=_clipped(10.0), **kwargs),
     )
 
 

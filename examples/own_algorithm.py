@@ -18,8 +18,8 @@ class ActorCriticAlgorithm(Algorithm):
         self._discount = discount
         self._entropy_weight = entropy_weight
 
-    def train_step(self, experience, state):
-        return self.policy.unroll(experience, state)
+    def train_step(self, experience, prepared):
+        return self.policy.unroll(experience)
 
     def calc_loss(self, experience, train_info):
         value, actions = train_info.value, self.policy.actions

@@ -11,6 +11,8 @@ from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import DriverSettings, Monitoring, OfflineDriver
 from alf.environments import PythonEnvironment
+from alf.learner import LearnerSettings, ReplayLearner, UnrollLearner
+from alf.replay import SequenceReplayer
 from alf.runs.checkpointer import Checkpointer
 from alf.training import Trainer
 from alf.training.checkpoints import Checkpoints
@@ -62,6 +64,20 @@ def build_driver(driver_class, envs, policy, **kwargs):
     driver = driver_class(envs, policy.policy, **kwargs)
     driver.learner = policy
     return driver
+
+
+def build_learner(algorithm, optimizer=None, make=None, replayer=None, **kwargs):
+    """Makes a learner; arguments that are fields of `LearnerSettings` go there.
+
+    Args:
+        algorithm, optimizer, replayer, **kwargs: the arguments.
+        make: the class, or a callable like it, such as a part of a class. None: the one for the replayer.
+    """
+    settings = take_fields(LearnerSettings, kwargs)
+    if replayer is not None:
+        kwargs["replayer"] = replayer
+    make = make or (ReplayLearner if isinstance(replayer, SequenceReplayer) else UnrollLearner)
+    return make(algorithm, optimizer, settings=settings, **kwargs)
 
 
 def build_offline_driver(learner):

@@ -17,9 +17,10 @@ import numpy as np
 import tensorflow as tf
 
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.learner import Learner, UnrollTraining, optimizers
+from alf.learner import UnrollLearner, optimizers
+from alf.replay import UnrollReplayer
 from alf.training import Experiment
-from tests.builders import build_driver, driver_of
+from tests.builders import build_driver, build_learner, driver_of
 from tests.example_runs import EXAMPLES, build
 from tests.learner.replicas_program import parts, replay
 
@@ -43,12 +44,12 @@ RUNS = {
 SETTINGS = ["Experiment.learner_device = 'CPU:1'", "DriverSettings.actor_device = 'CPU:2'"]
 
 
-def make_learner(algorithm, training, **settings):
-    if isinstance(training, UnrollTraining):
-        training = UnrollTraining(training.replayer, num_epochs=2, num_minibatches=2)
+def make_learner(algorithm, replayer, **settings):
+    if isinstance(replayer, UnrollReplayer):
+        make = functools.partial(UnrollLearner, replayer=replayer, num_epochs=2, num_minibatches=2)
     else:
-        training = replay(training.replayer)
-    return Learner(algorithm, optimizers.Adam(), training, **settings)
+        make = replay(replayer)
+    return build_learner(algorithm, optimizers.Adam(), make, **settings)
 
 
 def train(kind, driver_class, learner_device):

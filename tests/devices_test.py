@@ -66,8 +66,8 @@ def test_the_rule_of_auto(rows, learner, actors, monkeypatch):
     "bindings, num_rows",
     [
         ([], 16 * 8 * 2),
-        (["UnrollTraining.num_minibatches = 4"], 16 * 8 * 2 // 4),
-        (["UnrollTraining.mini_batch_size = 32"], 32),
+        (["UnrollLearner.num_minibatches = 4"], 16 * 8 * 2 // 4),
+        (["UnrollLearner.mini_batch_size = 32"], 32),
         (["DriverSettings.mode = 'lockstep'"], 16 * 8 * 3),
     ],
 )
@@ -77,7 +77,7 @@ def test_rows_of_an_update_from_unrolls(bindings, num_rows):
 
 
 def test_rows_of_an_update_from_a_replay_buffer():
-    gin.parse_config(["ReplayTraining.mini_batch_size = 64", "ReplayTraining.mini_batch_length = 5"])
+    gin.parse_config(["ReplayLearner.mini_batch_size = 64", "ReplayLearner.mini_batch_length = 5"])
     assert count_update_rows(["uniform"], DriverSettings(), 3, 16, 8) == 64 * 5
 
 
@@ -118,7 +118,7 @@ def make_strategy():
 
 @pytest.mark.parametrize("gpus", [[], ["a GPU"]])
 def test_a_strategy_keeps_the_gpus_and_is_not_made_for_that(gpus, monkeypatch):
-    gin.parse_config("alf.Learner.strategy = @make_strategy()")
+    gin.parse_config("LearnerSettings.strategy = @make_strategy()")
     hidden = []
     monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
     monkeypatch.setattr(tf.config, "set_visible_devices", lambda *args: hidden.append(args))

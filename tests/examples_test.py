@@ -35,7 +35,7 @@ SHORTER = {
     "Recall-v0": ("Experiment.unroll_length = 8",),
     '"ppo"': ("Experiment.unroll_length = 32",),
     "Pong-v5": ("alf.environments.load.batch_size = 8", "Experiment.unroll_length = 8"),
-    "ReplayTraining.initial_collect_steps": ("ReplayTraining.initial_collect_steps = 1",),
+    "ReplayLearner.initial_collect_steps": ("ReplayLearner.initial_collect_steps = 1",),
     # Each policy has a batch in every iteration.
     "PolicyPopulation.num_sequences": ("PolicyPopulation.num_sequences = 4",),
     "League.num_sequences": ("League.num_sequences = 4",),

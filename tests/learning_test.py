@@ -18,12 +18,12 @@ from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgor
 from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
-from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
+from alf.learner import ReplayLearner, UnrollLearner, optimizers
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import build_driver, collect_and_observe
+from tests.builders import build_driver, build_learner, collect_and_observe
 
 EPISODE_LENGTH = 4
 DISCOUNT = 0.5
@@ -62,7 +62,8 @@ def make_actor_critic(specs, cls=ActorCriticPolicy):
 def make_replay_training(specs, policy):
     """One update for every 4 steps, with a batch of 64."""
     replayer = UniformReplayer(specs.unroll_spec(policy, 8), num_envs=2, capacity=20_000)
-    return ReplayTraining(replayer, mini_batch_size=64, initial_collect_steps=256, replay_ratio=0.25)
+    sizes = dict(mini_batch_size=64, initial_collect_steps=256, replay_ratio=0.25)
+    return functools.partial(ReplayLearner, replayer=replayer, **sizes)
 
 
 def observations(continuous):
@@ -102,7 +103,7 @@ class FromOthers(ActorCriticPolicy):
 
 def make_impala(specs, cls=ActorCriticPolicy, learning_rate=3e-3):
     algorithm = ImpalaAlgorithm(make_actor_critic(specs, cls), discount=DISCOUNT)
-    return Learner(algorithm, optimizers.Adam(learning_rate), max_grad_norm=0.5)
+    return build_learner(algorithm, optimizers.Adam(learning_rate), max_grad_norm=0.5)
 
 
 def test_impala_learns_from_the_actions_of_another_policy():
@@ -118,8 +119,8 @@ def test_ppo_learns():
     def make_learner(specs):
         algorithm = PPOAlgorithm(make_actor_critic(specs), discount=DISCOUNT)
         optimizer = optimizers.Adam(3e-3, epsilon=1e-5)
-        training = UnrollTraining(num_epochs=4, num_minibatches=4)
-        return Learner(algorithm, optimizer, training, max_grad_norm=0.5)
+        training = functools.partial(UnrollLearner, num_epochs=4, num_minibatches=4)
+        return build_learner(algorithm, optimizer, training, max_grad_norm=0.5)
 
     learner, reward = learn(make_learner, 80, continuous=True)
     assert reward > 0.97, "of 1; at random -1/3"
@@ -133,7 +134,7 @@ def test_dqn_learns():
         policy = EpsilonGreedyPolicy(specs.observation, specs.action, network, epsilon=0.1)
         algorithm = DqnAlgorithm(policy, discount=DISCOUNT, tau=0.1, target_update_period=1)
         optimizer = optimizers.Adam(1e-2)
-        return Learner(algorithm, optimizer, make_replay_training(specs, policy), max_grad_norm=10.0)
+        return build_learner(algorithm, optimizer, make_replay_training(specs, policy), max_grad_norm=10.0)
 
     learner, reward = learn(make_learner, 6, driver_class=SyncOffPolicyDriver, batch_size=16)
     assert reward > 0.85, "of 1, with a fifteenth of all actions wrong; at random 1/3"
@@ -153,7 +154,7 @@ def test_sac_learns():
         settings = dict(tau=0.1, initial_alpha=0.1, target_entropy=target_entropy)
         algorithm = SacAlgorithm(policy, critic, discount=DISCOUNT, **settings)
         optimizer = optimizers.Adam(1e-2)
-        return Learner(algorithm, optimizer, make_replay_training(specs, policy))
+        return build_learner(algorithm, optimizer, make_replay_training(specs, policy))
 
     learner, reward = learn(make_learner, 10, driver_class=SyncOffPolicyDriver, batch_size=16)
     check_matches(learner.policy, False)

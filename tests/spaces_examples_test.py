@@ -43,8 +43,8 @@ REPLAY = (
     "import spaces\nExperiment.num_groups = 1\nExperiment.seed = 0\nExperiment.unroll_length = 8\n"
     "alf.environments.load.name = 'Lift-v0'\nalf.environments.load.batch_size = 8\n"
     "Experiment.exp_replayer = 'uniform'\nUniformReplayer.capacity = 10_000\n"
-    "ReplayTraining.mini_batch_size = 64\nReplayTraining.initial_collect_steps = 500\n"
-    "ReplayTraining.replay_ratio = 0.25\nAdam.learning_rate = 3e-3\n"
+    "ReplayLearner.mini_batch_size = 64\nReplayTraining.initial_collect_steps = 500\n"
+    "ReplayLearner.replay_ratio = 0.25\nAdam.learning_rate = 3e-3\n"
     "StopCriteria.target_return = 0.75\nStopCriteria.num_env_steps = 20_000\n"
 )
 # Of each algorithm, its gin file or what makes one.
@@ -54,11 +54,11 @@ LIFT = {
     "dqn": REPLAY + "Experiment.policy = @alf.EpsilonGreedyPolicy\n"
     "Experiment.algorithm = @DqnAlgorithm\nDqnAlgorithm.discount = 0.9\nDqnAlgorithm.tau = 0.05\n"
     "DqnAlgorithm.target_update_period = 1\nalf.EpsilonGreedyPolicy.epsilon = 0.1\n"
-    "QValueNetwork.fc_layer_params = (32,)\nalf.Learner.optimizer = @Adam()\n",
+    "QValueNetwork.fc_layer_params = (32,)\nalf.UnrollLearner.optimizer = @Adam()\n",
     "sac": REPLAY + "Experiment.policy = @SacPolicy\nExperiment.algorithm = @SacAlgorithm\n"
     "SacAlgorithm.discount = 0.9\nSacAlgorithm.target_entropy = 0.1\nSacAlgorithm.tau = 0.05\n"
     "PolicyNetwork.fc_layer_params = (32,)\nCriticsNetwork.fc_layer_params = (32,)\n"
-    "alf.Learner.optimizer = {'actor': @Adam(), 'critic': @Adam(), 'alpha': @Adam()}\n",
+    "UnrollLearner.optimizer = {'actor': @Adam(), 'critic': @Adam(), 'alpha': @Adam()}\n",
 }
 
 

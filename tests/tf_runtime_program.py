@@ -17,7 +17,7 @@ def count_threads():
     """Those of the intra-op pool, and of the process, with the `intra_op_threads` of `sys.argv`."""
     training = importlib.import_module("alf.training")
     toys = importlib.import_module("alf.testing.toy_environments")
-    gin.parse_config(["alf.Learner.optimizer = @SGD()", f"Experiment.intra_op_threads = {sys.argv[1]}"])
+    gin.parse_config(["UnrollLearner.optimizer = @SGD()", f"Experiment.intra_op_threads = {sys.argv[1]}"])
     driver, _ = training.Experiment(functools.partial(toys.MatchObservationEnvironment, 2)).make_parts()
     # A product starts TensorFlow, if the driver has not: with one core more or less, 7 threads stay 7.
     tf.linalg.matmul(tf.ones((9, 9)), tf.ones((9, 9)))

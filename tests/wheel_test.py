@@ -46,7 +46,7 @@ def train(root_dir: str) -> tuple[bool, str]:
     envs = [alf.environments.load("CartPole-v1", batch_size=8, seed=seed) for seed in range(2)]
     specs = alf.EnvSpecs(envs)
     algorithm = Mine(alf.ActorCriticPolicy(specs.observation, specs.action), discount=1)
-    learner = alf.Learner(algorithm, max_grad_norm=40, training=alf.UnrollTraining(num_epochs=2))
+    learner = alf.UnrollLearner(algorithm, num_epochs=2, settings=alf.LearnerSettings(max_grad_norm=40))
     driver = alf.AsyncOffPolicyDriver(envs, learner.policy, unroll_length=16)
     return alf.Trainer(root_dir, driver, learner, callbacks=[Stop()]).train()
 
@@ -59,8 +59,8 @@ WRONG = {
     "alf.Experiment(num_env=2)": 'Unexpected keyword argument "num_env"',
     "alf.environments.load(3, batch_size=2)": 'Argument 1 to "load" has incompatible type "int"',
     'alf.load_agent("runs", checkpoint=1.5)': '"checkpoint" to "load_agent" has incompatible type "float"',
-    "alf.Learner(alf.Callback())": 'Argument 1 to "Learner" has incompatible type "Callback"',
-    'alf.UnrollTraining(num_epochs="2")': 'has incompatible type "str"; expected "int"',
+    "alf.ReplayLearner(alf.Callback())": 'Argument 1 to "ReplayLearner" has incompatible type "Callback"',
+    'alf.UnrollLearner(num_epochs="2")': 'has incompatible type "str"; expected "int"',
     "alf.parse_config()": 'Missing positional argument "gin_files"',
     "alf.Trainor": 'Module has no attribute "Trainor"',
     "agent.predikt(0)": '"Agent" has no attribute "predikt"',

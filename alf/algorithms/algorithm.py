@@ -93,33 +93,34 @@ class Algorithm(tf.Module, abc.ABC):
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         """Groups the trainable variables for optimizers. Default: one group "all".
 
-        `Learner.optimizer` is one optimizer for all groups, or a dict with one for each name.
+        The learner's `optimizer` is one optimizer for all groups, or a dict with one for each name.
 
         Returns:
             dict from name to list of variables.
         """
         return {"all": list(self.trainable_variables)}
 
-    def preprocess(self, experience: Experience, state: Nest) -> Experience:
+    def preprocess(self, experience: Experience) -> Nest:
         """Prepares a batch, once before all updates on it. Advantages, for example, are computed here.
 
         Args:
-            experience: time-major `Experience` of [T+1, B, ...], transformed.
-            state: nest of [B, ...] like `Policy.state_spec`, the state at row 0.
+            experience: time-major `Experience` of [T+1, B, ...], transformed. `state.train`, a nest of
+                [B, ...] like `Policy.state_spec`, is the recurrent state at row 0, before it is set to zeros
+                where row 0 is FIRST.
 
         Returns:
-            the `Experience` for `train_step` and `calc_loss`, in which every leaf is [T+1, B, ...].
+            a nest of [T+1, B, ...] for `train_step`, which is split into minibatches like the experience. Its
+            form is up to the algorithm; () is nothing.
         """
-        return experience
+        return ()
 
     @abc.abstractmethod
-    def train_step(self, experience: Experience, state: Nest) -> Nest:
+    def train_step(self, experience: Experience, prepared: Nest) -> Nest:
         """Evaluates the networks under a gradient tape.
 
         Args:
-            experience: time-major `Experience` of [T+1, B, ...], transformed.
-            state: nest of [B, ...] like `Policy.state_spec`, the state at row 0, before it is set to zeros
-                where row 0 is FIRST.
+            experience: as in `preprocess`; all columns, or those of a minibatch.
+            prepared: the same columns of the result of `preprocess`.
 
         Returns:
             a nest for `calc_loss`; its form is up to the algorithm.
@@ -127,7 +128,12 @@ class Algorithm(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
-        """Computes the `LossInfo` from the results of `train_step`, under the gradient tape."""
+        """Computes the `LossInfo`, under the gradient tape.
+
+        Args:
+            experience: the argument of `train_step`.
+            train_info: the result of `train_step`.
+        """
 
     def update_with_gradient(
         self, loss_info: LossInfo, gradients: dict[str, list[Any]], optimizer: Any
@@ -138,7 +144,8 @@ class Algorithm(tf.Module, abc.ABC):
             loss_info: `LossInfo`.
             gradients: dict from the names of `parameter_groups` to lists of gradients, with None for
                 variables on which the loss does not depend.
-            optimizer: the learner's `GroupOptimizer`, or None.
+            optimizer: the learner's `GroupOptimizer`, or None. It changes only some groups by
+                `optimizer.apply(gradients, groups=["critic"])`.
         """
         optimizer.apply(gradients)
 
@@ -147,8 +154,8 @@ class Algorithm(tf.Module, abc.ABC):
 
         Args:
             experience: `Experience` of [T+1, B, ...], the argument of `train_step`.
-            train_info: the result of `train_step`; with `Learner.strategy` a tuple with one result for each
-                replica.
+            train_info: the result of `train_step`; with `LearnerSettings.strategy` a tuple with one result
+                for each replica.
         """
 
     def summarize_rollout(self, experience: Experience) -> dict[str, Array]:
@@ -175,8 +182,8 @@ class Algorithm(tf.Module, abc.ABC):
 
         Args:
             experience: `Experience` of [T+1, B, ...], the argument of `train_step`.
-            train_info: the result of `train_step`, before the weights change; with `Learner.strategy` a tuple
-                with one result for each replica.
+            train_info: the result of `train_step`, before the weights change; with `LearnerSettings.strategy`
+                a tuple with one result for each replica.
             loss_info: the result of `calc_loss`.
 
         Returns:

@@ -70,7 +70,7 @@ class DqnAlgorithm(Algorithm):
         self._target_network = copy.deepcopy(network)
         self._update_target = TargetUpdater(network, self._target_network, tau, target_update_period)
 
-    def train_step(self, experience: Experience, state: Nest) -> Nest:
+    def train_step(self, experience: Experience, prepared: Nest) -> Nest:
         """Evaluates the networks at both ends of the transitions.
 
         Returns:
@@ -79,6 +79,7 @@ class DqnAlgorithm(Algorithm):
         """
         transitions = self._n_step.make_transitions(experience, self.progress)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
+        state = experience.state.train
         q, next_q = evaluate(self.policy.network, experience, state, end)
         _, next_target_q = evaluate(self._target_network, experience, state, end, learns=False)
         return transitions, q, next_q, next_target_q

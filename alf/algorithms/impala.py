@@ -47,7 +47,7 @@ class ImpalaAlgorithm(Algorithm):
         value_loss_weight: number, at least 0, the weight of the value loss. The policy loss has weight 1.
         entropy_weight: number or schedule, at least 0, the weight of the entropy bonus.
         drop_last_ts: bool, whether the loss leaves out the last transition of each unroll, or of each segment
-            of `UnrollTraining.recurrence` steps, like RLlib. Its target has a single reward, so it is the
+            of `UnrollLearner.recurrence` steps, like RLlib. Its target has a single reward, so it is the
             most biased. Needs at least 2 transitions.
     """
 
@@ -82,8 +82,8 @@ class ImpalaAlgorithm(Algorithm):
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         return group_actor_critic_variables(self.policy)
 
-    def train_step(self, experience: Experience, state: Nest) -> ActorCriticInfo:
-        return self.policy.unroll(experience, state)
+    def train_step(self, experience: Experience, prepared: Nest) -> ActorCriticInfo:
+        return self.policy.unroll(experience)
 
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         actions = self.policy.actions

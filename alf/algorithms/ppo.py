@@ -23,10 +23,9 @@ from alf.policies.actor_critic_policy import ActorCriticInfo, ActorCriticPolicy
 from alf.schedules import ScheduledFloat, ScheduledFraction, ScheduledWeight, as_schedule
 
 
-class PPOInfo(NamedTuple):
+class PPOTargets(NamedTuple):
     """Data for all updates on a batch, computed before the first of them."""
 
-    raw: Any  # nest of [T+1, B, ...], the draws of the actions, `ActionInfo.raw`
     proximal: Any  # nest of [T+1, B, ...], the parameters of the proximal policy's distribution
     importance: Any  # float32 [T+1, B], the limited ratio of the proximal policy to the one that acted
     value: Any  # float32 [T+1, B]
@@ -124,10 +123,10 @@ class PPOAlgorithm(Algorithm):
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         return group_actor_critic_variables(self.policy)
 
-    def preprocess(self, experience: Experience, state: Nest) -> Experience:
-        """Computes the `PPOInfo` with the weights before the first update, and puts it into `info`."""
+    def preprocess(self, experience: Experience) -> PPOTargets:
+        """Computes the `PPOTargets` with the weights before the first update."""
         # No gradient flows from here: the tape of an update begins after this (`Update.loss_and_gradients`).
-        before = self.policy.unroll(experience, state, training=False)
+        before = self.policy.unroll(experience, training=False)
         behavior = experience.info
         log_prob = functools.partial(self.policy.actions.log_prob, raw=behavior.raw)
         behavior_log_prob = log_prob(behavior.params)
@@ -138,7 +137,7 @@ class PPOAlgorithm(Algorithm):
         else:
             # The ratio compares with the target policy; the truncated importance corrects for the policy that
             # acted.
-            proximal = self._target_policy.unroll(experience, state, training=False).params
+            proximal = self._target_policy.unroll(experience, training=False).params
             log_rho = log_prob(proximal) - behavior_log_prob
             importance = tf.minimum(tf.exp(log_rho), self._clip_target_ratio)
         unroll = dict(
@@ -156,20 +155,21 @@ class PPOAlgorithm(Algorithm):
         # Minibatches split [T+1, B]: all leaves need a row T, which no loss uses.
         row_t = [[0, 1], [0, 0]]
         target, advantage = tf.pad(estimate.value_targets, row_t), tf.pad(estimate.advantages, row_t)
-        info = PPOInfo(behavior.raw, proximal, importance, before.value, target, advantage)
-        return experience._replace(info=info)
+        return PPOTargets(proximal, importance, before.value, target, advantage)
 
-    def train_step(self, experience: Experience, state: Nest) -> ActorCriticInfo:
-        return self.policy.unroll(experience, state)
+    def train_step(self, experience: Experience, prepared: PPOTargets) -> tuple[ActorCriticInfo, PPOTargets]:
+        return self.policy.unroll(experience), prepared
 
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
         actions = self.policy.actions
         weight = experience.weight[:-1]
         mean = functools.partial(losses.weighted_mean, weight=weight)
-        info = tf.nest.map_structure(lambda x: x[:-1], experience.info)
-        params, value = tf.nest.map_structure(lambda x: x[:-1], tuple(train_info))
+        # Row T only bootstraps.
+        (params, value), info, raw = tf.nest.map_structure(
+            lambda x: x[:-1], (tuple(train_info[0]), train_info[1], experience.info.raw)
+        )
         # `raw` is the action before squashing and clipping, so its density needs no inverse of them.
-        log_ratio = actions.log_prob(params, info.raw) - actions.log_prob(info.proximal, info.raw)
+        log_ratio = actions.log_prob(params, raw) - actions.log_prob(info.proximal, raw)
         advantage = info.advantage
         if self._normalize_advantages:
             # Rows without a choice have no policy gradient. With them, mean and scale would be wrong for the

@@ -107,19 +107,19 @@ class SacAlgorithm(Algorithm):
         groups = {"actor": list(actor), "critic": list(self._critic.trainable_variables)}
         return {**groups, "alpha": [self._log_alpha]} if self._log_alpha.trainable else groups
 
-    def preprocess(self, experience: Experience, state: Nest) -> Experience:
-        """Draws the noise for sampled actions at both ends of the transitions and puts it into `info`.
+    def preprocess(self, experience: Experience) -> Nest:
+        """Draws the noise for sampled actions at both ends of the transitions.
 
-        It is a pair of float32 [L+1, B, D], or of () for discrete actions. The noise is not drawn in
+        Returns a pair of float32 [L+1, B, D], or of () for discrete actions. The noise is not drawn in
         `train_step`, because XLA may compile that, and XLA draws other numbers from the same seed.
         """
         if self._is_discrete:
-            return experience._replace(info=((), ()))
+            return (), ()
         # Two draws: the sample in the target of a step must not depend on the sample in the actor's loss.
         shape = (*experience.step_type.shape, self.policy.action_spec.shape.num_elements())
-        return experience._replace(info=(draws.normal(shape), draws.normal(shape)))
+        return draws.normal(shape), draws.normal(shape)
 
-    def train_step(self, experience: Experience, state: Nest) -> Nest:
+    def train_step(self, experience: Experience, prepared: Nest) -> Nest:
         """Evaluates the networks at both ends of the transitions.
 
         Returns:
@@ -128,14 +128,14 @@ class SacAlgorithm(Algorithm):
             `EvaluatedActions` at the ends, by the target critics.
         """
         transitions = self._n_step.make_transitions(experience, self.progress)
-        actor_state, critic_state = self.policy.split_state(state)
+        actor_state, critic_state = self.policy.split_state(experience.state.train)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         outputs, next_outputs = evaluate(self.policy.network, experience, actor_state, end)
         # One call for both losses: the features pass the critics' gradient on, and the actor's loss reaches
         # only the action (`_evaluate_actions`), so that it does not train the critics' encoder.
         features, _ = evaluate(self._critic.features, experience, critic_state, end)
         _, next_features = evaluate(self._target_critic.features, experience, critic_state, end, learns=False)
-        taken, (noise, next_noise) = self._n_step.select_starts((experience.action, experience.info))
+        taken, (noise, next_noise) = self._n_step.select_starts((experience.action, prepared))
         q, actions = self._evaluate_actions(self._critic, features, outputs, noise, taken)
         _, next_actions = self._evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)
         return transitions, q, actions, next_actions

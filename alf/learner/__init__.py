@@ -3,7 +3,8 @@
 
 from alf.learner import optimizers  # registers the optimizers with gin
 from alf.learner.learner import Learner
-from alf.learner.replay_training import ReplayTraining
-from alf.learner.unroll_training import UnrollTraining
+from alf.learner.learner_settings import LearnerSettings
+from alf.learner.replay_learner import ReplayLearner
+from alf.learner.unroll_learner import UnrollLearner
 
-__all__ = ["Learner", "ReplayTraining", "UnrollTraining", "optimizers"]
+__all__ = ["Learner", "LearnerSettings", "ReplayLearner", "UnrollLearner", "optimizers"]

@@ -2,7 +2,8 @@
 """GroupOptimizer: applies optimizers to the groups of an algorithm's variables."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,19 +17,21 @@ class GroupOptimizer(tf.Module):
     """Applies one optimizer to all groups of variables, or an optimizer to each group.
 
     Args:
-        optimizer, max_grad_norm: as in `Learner`.
+        optimizer: as in `Learner`.
+        max_grad_norm: as in `LearnerSettings`.
         groups: dict from name to list of variables, from `Algorithm.parameter_groups`.
         progress: `Progress`, by which schedules of the learning rate are evaluated.
+        setting: text, the name of the setting that has `optimizer`, for errors.
     """
 
-    def __init__(self, optimizer, groups, progress, max_grad_norm=None):
+    def __init__(self, optimizer, groups, progress, max_grad_norm=None, setting="optimizer"):
         super().__init__(name="group_optimizer")
-        self._max_grad_norm = max_grad_norm
+        self._max_grad_norm, self._setting = max_grad_norm, setting
         self._groups = groups
         optimizers = dict(optimizer) if isinstance(optimizer, Mapping) else {_ALL: optimizer}
         if isinstance(optimizer, Mapping) and optimizer.keys() != groups.keys():
             raise ConfigError(
-                f"Learner.optimizer has the keys {sorted(optimizer)}: there must be one optimizer for each "
+                f"{setting} has the keys {sorted(optimizer)}: there must be one optimizer for each "
                 f"group of the algorithm's variables, here {sorted(groups)}. (Where policy and value share "
                 "their layers, there is no group 'value'.)"
             )
@@ -37,10 +40,10 @@ class GroupOptimizer(tf.Module):
         given = [one for one in optimizers.values() if not isinstance(one, str)]
         if len({id(one) for one in given}) < len(given):
             raise ConfigError(
-                "Learner.optimizer holds one optimizer twice: the groups need different instances; in gin, "
-                "each @Adam() makes one"
+                f"{setting} holds one optimizer twice: the groups need different instances; in gin, each "
+                " @Adam() makes one"
             )
-        self._optimizers = {name: _check_optimizer(name, one) for name, one in optimizers.items()}
+        self._optimizers = {name: _check_optimizer(setting, name, one) for name, one in optimizers.items()}
         for name, one in self._optimizers.items():
             # Now, and not at the first update, so that a checkpoint before that has the same variables.
             one.build(self._select(name, groups), progress)
@@ -69,10 +72,25 @@ class GroupOptimizer(tf.Module):
             limited[name] = [None if x is None else change(x) for x in gradients[name]]
         return limited
 
-    def apply(self, gradients):
-        """Makes one step of each optimizer; `gradients` is a dict as in `norms`."""
-        for name, optimizer in self._optimizers.items():
-            optimizer.apply(self._select(name, gradients))
+    def apply(self, gradients: dict[str, list[Any]], groups: Collection[str] | None = None) -> None:
+        """Makes one step of the optimizers, in the graph.
+
+        Args:
+            gradients: dict as in `norms`.
+            groups: names of the groups that change; None: all. The groups need optimizers of their own then,
+                each of which counts its own steps.
+
+        Raises:
+            ConfigError: if `groups` names no group, or one optimizer has all groups.
+        """
+        names = self._optimizers.keys() if groups is None else groups
+        if unknown := [name for name in names if name not in self._optimizers]:
+            raise ConfigError(
+                f"apply(groups={list(names)}): no optimizer has the group {unknown[0]!r} for itself; "
+                f"{self._setting} must be a dict with an optimizer for each of {sorted(self._groups)}"
+            )
+        for name in names:
+            self._optimizers[name].apply(self._select(name, gradients))
 
     def learning_rates(self):
         """Returns a dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""
@@ -86,9 +104,9 @@ class GroupOptimizer(tf.Module):
         return [x for group in (self._groups if name == _ALL else [name]) for x in values[group]]
 
 
-def _check_optimizer(name, optimizer):
+def _check_optimizer(setting, name, optimizer):
     """Returns an `Optimizer`, for one of Keras, too. Raises ConfigError for anything else."""
-    setting = "Learner.optimizer" + f"[{name!r}]" * (name != _ALL)
+    setting += f"[{name!r}]" * (name != _ALL)
     if isinstance(optimizer, str) or is_of_keras(optimizer):
         try:
             optimizer = KerasOptimizer(optimizer)

@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from alf.data_structures import PolicyState
 from alf.ops import draws
 from alf.ops.gather import gather
 
@@ -26,32 +27,33 @@ def split_in_segments(batch, length, final_state):
     weight 0, so each transition counts in one segment.
 
     Args:
-        batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
+        batch: pair of an `Experience` of [T+1, B, ...] with a state of [B, ...], and a nest of [T+1, B, ...].
         length: int, steps of a segment, which divides T.
-        final_state: callable (`Experience` of [length, B, ...], state of [B, ...]) -> state of [B, ...], the
-            recurrent state after these rows. It is called only if the policy has a recurrent state.
+        final_state: callable (`Experience` of [length, B, ...]) -> nest of [B, ...], the recurrent state
+            after these rows. It is called only if the policy has a recurrent state.
 
     Returns:
-        `Experience` of [length + 1, T / length * B, ...], with the state that enters each segment.
+        such a pair of [length + 1, T / length * B, ...], with the state that enters each segment.
     """
-    starts = range(0, batch.step_type.shape[0] - 1, length)
-    rows = batch._replace(state=())
-    states = [batch.state]
+    experience, prepared = batch
+    starts = range(0, experience.step_type.shape[0] - 1, length)
+    rows = experience._replace(state=())
+    states = [experience.state.train]
     # One segment after another: the state that enters a segment is the final state of the one before.
     # This runs before the tape of the loss begins, so no gradient goes back into the segment before.
-    for start in starts[:-1] if tf.nest.flatten(batch.state) else ():
+    for start in starts[:-1] if tf.nest.flatten(states) else ():
         part = tf.nest.map_structure(lambda x, start=start: x[start : start + length], rows)
-        states.append(final_state(part, states[-1]))
+        states.append(final_state(part._replace(state=PolicyState(train=states[-1]))))
     index = tf.range(length + 1)[:, tf.newaxis] + tf.constant(list(starts))
 
     def cut(x):
         return tf.reshape(gather(x, index), (length + 1, -1, *x.shape[2:]))
 
-    segments = tf.nest.map_structure(cut, rows)
+    segments, prepared = tf.nest.map_structure(cut, (rows, prepared))
     # The last row of a segment has the weight of its transition in the next segment, but not here.
     weight = tf.pad(segments.weight[:-1], [[0, 1], [0, 0]])
     state = tf.nest.map_structure(lambda *x: tf.concat(x, axis=0), *states)
-    return segments._replace(weight=weight, state=state)
+    return segments._replace(weight=weight, state=PolicyState(train=state)), prepared
 
 
 def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):
@@ -62,7 +64,7 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
 
     Args:
         update: callable (part of the batch) -> dict of float32 scalars.
-        batch: `Experience` of [T+1, B, ...] with a state of [B, ...].
+        batch: pair of an `Experience` of [T+1, B, ...] with a state of [B, ...], and a nest of [T+1, B, ...].
         num_epochs, num_minibatches: passes over the batch, and parts of a pass; the latter must divide B.
         stop: callable or None, as in `repeat_update`.
 
@@ -71,13 +73,15 @@ def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=No
     """
     if num_epochs * num_minibatches == 1:
         return update(batch)
-    batch_size = batch.step_type.shape[1]
+    experience, prepared = batch
+    batch_size = experience.step_type.shape[1]
 
     def update_with_part(i, order):
         part, _, order = select_part(i, order, batch_size // num_minibatches)
-        rows = tf.nest.map_structure(lambda x: gather(x, part, axis=1), batch._replace(state=()))
-        state = tf.nest.map_structure(lambda x: tf.gather(x, part), batch.state)
-        return update(rows._replace(state=state)), order
+        rows = experience._replace(state=()), prepared
+        rows, chosen = tf.nest.map_structure(lambda x: gather(x, part, axis=1), rows)
+        state = tf.nest.map_structure(lambda x: tf.gather(x, part), experience.state)
+        return update((rows._replace(state=state), chosen)), order
 
     return repeat_update(update_with_part, num_epochs * num_minibatches, tf.range(batch_size), stop)
 

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from alf.config.settings import Role, configurable
 from alf.core.devices import check_device, shorten
+from alf.core.nest_utils import split
 from alf.data_structures import LossInfo, split_unroll
 from alf.errors import ConfigError
 
@@ -49,15 +50,15 @@ class Replicas:
     Args:
         strategy: `tf.distribute` strategy such as `tf.distribute.MirroredStrategy`, or a strategy of several
             processes from `alf.learner.peers`.
-        compute_part: callable (`Experience` of [T+1, B/R, ...]), `Update.loss_and_gradients`. It returns the
-            same as `compute`, for a part of the batch. Its loss must be an average over the sequences; with
+        compute_part: callable (pair of [T+1, B/R, ...]), `Update.loss_and_gradients`. It returns the same as
+            `compute`, for a part of the batch. Its loss must be an average over the sequences; with
             `losses.weighted_mean` the result is exact even if parts have different numbers of transitions.
     """
 
     def __init__(self, strategy, compute_part):
         if not isinstance(strategy, tf.distribute.Strategy):
             raise ConfigError(
-                f"Learner.strategy is {strategy!r}: it must be a tf.distribute strategy; in gin, "
+                f"LearnerSettings.strategy is {strategy!r}: it must be a tf.distribute strategy; in gin, "
                 "@MirroredStrategy() with parentheses"
             )
         self._strategy, self._compute_part = strategy, compute_part
@@ -66,7 +67,7 @@ class Replicas:
         self._num_local = len(strategy.extended.worker_devices)
 
     def compute(self, batch):
-        """Computes the loss and gradients of an `Experience` of [T+1, B, ...], in the graph.
+        """Computes the loss and gradients of a pair of [T+1, B, ...] from `Update.prepare`, in the graph.
 
         Returns:
             a tuple with the result of `Algorithm.train_step` in each replica of this process; the `LossInfo`
@@ -76,14 +77,16 @@ class Replicas:
         Raises:
             ConfigError: if the replicas cannot have equal parts.
         """
-        num_replicas, batch_size = self._num_local, batch.step_type.shape[1]
+        experience, prepared = batch
+        num_replicas, batch_size = self._num_local, experience.step_type.shape[1]
         if batch_size % num_replicas:
             raise ConfigError(
-                f"Learner.strategy has {num_replicas} replicas: their number must divide the sequences of an "
-                f"update, {batch_size}"
+                f"LearnerSettings.strategy has {num_replicas} replicas: their number must divide the "
+                f"sequences of an update, {batch_size}"
             )
         # The list of all parts goes to every replica, which picks its own in `_compute_replica`.
-        parts = split_unroll(batch, num_replicas)
+        parts = split_unroll(experience, num_replicas)
+        parts = list(zip(parts, split(prepared, num_replicas, axis=1), strict=True))
         train_info, priority, averages = self._strategy.run(self._compute_replica, [parts])
         # Each replica has the priorities of its part; averages are equal in all replicas, so the first is
         # taken.

@@ -9,7 +9,7 @@ import tensorflow as tf
 from alf.core.devices import HOST
 from alf.core.graphs import add_operations
 from alf.core.nest_utils import list_leaves
-from alf.data_structures import FIRST, NO_VERSION, LossInfo
+from alf.data_structures import FIRST, NO_VERSION, LossInfo, PolicyState
 from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
@@ -23,57 +23,41 @@ NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then "rewar
 class Update:
     """Makes updates of the weights, in the graph.
 
-    A training (`UnrollTraining`, `ReplayTraining`) chooses a batch, calls `prepare` with it, and calls this
+    A learner (`UnrollLearner`, `ReplayLearner`) chooses a batch, calls `prepare` with it, and calls this
     object with the prepared batch or with parts of it: each call is one update.
 
     Args:
         algorithm: `Algorithm`.
         optimizer: `GroupOptimizer`; None if the algorithm applies its gradients itself.
         dropped_steps: int64 variable that counts the steps older than `max_policy_lag`.
-        max_policy_lag, jit_compile, strategy: as in `Learner`.
-        own_counter: int64 variable of the user that counts updates, or None.
-        debug_summaries, rollout_summaries, summarize_grads_and_vars: as in `Learner`.
+        settings: `LearnerSettings`.
 
     Attributes:
-        algorithm, policy, progress: the algorithm, its policy and its counters.
         peers: `Peers`.
         rollout: as `Learner.rollout`.
     """
 
-    def __init__(
-        self,
-        algorithm,
-        optimizer,
-        dropped_steps,
-        max_policy_lag=None,
-        jit_compile=False,
-        strategy=None,
-        own_counter=None,
-        debug_summaries=False,
-        rollout_summaries=False,
-        summarize_grads_and_vars=False,
-    ):
-        self.algorithm, self.policy, self.progress = algorithm, algorithm.policy, algorithm.progress
-        self.peers = Peers(strategy)
+    def __init__(self, algorithm, optimizer, dropped_steps, settings):
+        self._algorithm, self._policy, self._progress = algorithm, algorithm.policy, algorithm.progress
+        self.peers = Peers(settings.strategy)
         self._optimizer = optimizer
         self._groups = algorithm.parameter_groups()
         self._dropped_steps = dropped_steps
-        self._max_policy_lag = max_policy_lag
-        self._own_counter = own_counter
-        is_vector = self.policy.data_transformer.reward_spec.shape.rank > 0
+        self._settings = settings
+        is_vector = self._policy.data_transformer.reward_spec.shape.rank > 0
         self._sums_rewards = is_vector and not algorithm.uses_vector_reward
-        self._keeps_batch, self._keeps_gradients = debug_summaries, summarize_grads_and_vars
-        self._shows_rollout, self.rollout = rollout_summaries, ()
-        self._last_values = LastValues()
-        if jit_compile and strategy is not None:
-            raise ConfigError("Learner.jit_compile is True: XLA cannot compile for a strategy of replicas")
+        self.rollout, self._last_values = (), LastValues()
         # The loss and its gradient are the part that XLA or replicas compute; the rest of an update stays the
         # same.
         self._compute = self.loss_and_gradients
-        if jit_compile:
+        if settings.jit_compile and settings.strategy is not None:
+            raise ConfigError(
+                "LearnerSettings.jit_compile is True: XLA cannot compile for a strategy of replicas"
+            )
+        if settings.jit_compile:
             self._compute = tf.function(self.loss_and_gradients, autograph=False, jit_compile=True)
-        elif strategy is not None:
-            self._compute = Replicas(strategy, self.loss_and_gradients).compute
+        elif settings.strategy is not None:
+            self._compute = Replicas(settings.strategy, self.loss_and_gradients).compute
 
     def prepare(self, batch, context=0, weight=1.0):
         """Transforms, weights and preprocesses a batch, in the graph, before its updates.
@@ -85,51 +69,55 @@ class Update:
             weight: float32 scalar or [B], the weight of each column in the loss.
 
         Returns:
-            `Experience` of [T+1, B, ...], whose state is the policy's recurrent state; and a dict of float32
-            scalars: the policy lag, which is the updates between the weights that acted and the present
-            weights, and with `max_policy_lag` the fraction of the steps that are too old.
+            a pair of the `Experience` of [T+1, B, ...], whose state has no other part than the policy's
+            recurrent state, and the result of `Algorithm.preprocess`, a nest of [T+1, B, ...]; and a dict of
+            float32 scalars: the policy lag, which is the updates between the weights that acted and the
+            present weights, and with `max_policy_lag` the fraction of the steps that are too old.
         """
         # The state has no rows: it stays out while the data transformer and the cut of the context go over
         # rows.
-        state, original_reward = batch.state.train, batch.reward[context + 1 :]
-        batch = self.policy.data_transformer.unroll(batch._replace(state=()), batch.state.transformer)
-        batch = tf.nest.map_structure(lambda x: x[context:], batch)._replace(state=state)
+        state, original_reward = batch.state, batch.reward[context + 1 :]
+        batch = self._policy.data_transformer.unroll(batch._replace(state=()), state.transformer)
+        batch = tf.nest.map_structure(lambda x: x[context:], batch)
+        batch = batch._replace(state=PolicyState(train=state.train))
         if self._sums_rewards:
-            batch = self.policy.data_transformer.reward_weighting.transform(batch)
+            batch = self._policy.data_transformer.reward_weighting.transform(batch)
         # Row t with the step to row t + 1 is a transition, unless row t + 1 begins an episode.
         is_trained = tf.not_equal(batch.step_type[1:], FIRST)
         # Actors read the version before the weights, so this is never less than the true lag. Steps of a file
         # have none.
         version = batch.policy_version[:-1]
         lag = tf.where(
-            tf.equal(version, NO_VERSION), tf.constant(0, tf.int64), self.progress.updates - version
+            tf.equal(version, NO_VERSION), tf.constant(0, tf.int64), self._progress.updates - version
         )
         # A batch may have no transition, only rows from LAST to FIRST, and then shows the lag of these: of no
         # row the figures would be NaN and inf, and a mean over updates would keep that.
         shown = tf.cast(tf.boolean_mask(lag, is_trained | ~tf.reduce_any(is_trained)), tf.float32)
         reductions = {"min": tf.reduce_min, "mean": tf.reduce_mean, "max": tf.reduce_max}
         summary = {f"policy_lag_{name}": reduce(shown) for name, reduce in reductions.items()}
-        if self._max_policy_lag is not None:
-            is_old = is_trained & (lag > self._max_policy_lag)
+        if self._settings.max_policy_lag is not None:
+            is_old = is_trained & (lag > self._settings.max_policy_lag)
             num_old, num_all = tf.math.count_nonzero(is_old), tf.math.count_nonzero(is_trained)
             summary["dropped_fraction"] = tf.cast(tf.math.divide_no_nan(num_old, num_all), tf.float32)
             is_trained &= ~is_old
             # Here and not in each update: several passes over a batch of unrolls count its old steps once.
             self._dropped_steps.assign_add(num_old)
-        if self._keeps_batch:
+        if self._settings.debug_summaries:
             with tf.name_scope("keep_last"):
                 self._last_values.keep("debug/original_reward", tf.boolean_mask(original_reward, is_trained))
         # Row T has weight 0: it only bootstraps.
         weight = tf.pad(weight * tf.cast(is_trained, tf.float32), [[0, 1], [0, 0]])
-        return self.algorithm.preprocess(batch._replace(weight=weight), state), summary
+        batch = batch._replace(weight=weight)
+        return (batch, self._algorithm.preprocess(batch)), summary
 
     def __call__(self, batch):
-        """Makes one update in the graph with a batch from `prepare`, an `Experience` of [T+1, B, ...].
+        """Makes one update in the graph with a pair from `prepare`, or with some of its columns.
 
         Returns:
             dict of float32 scalars to show, and `LossInfo.priority`.
         """
         train_info, loss_info, gradients = self._compute(batch)
+        experience, _ = batch
         optimizer, loss = self._optimizer, loss_info.loss
         if optimizer is None:
             learning_rates, norms = {}, [tf.linalg.global_norm(tf.nest.flatten(gradients))]
@@ -137,10 +125,10 @@ class Update:
             learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
         # A norm of norms: one scalar, which is not finite if any number of a gradient is not.
         norm = tf.linalg.global_norm(norms)
-        is_checked = _check_finite(loss, norm, batch)
+        is_checked = _check_finite(loss, norm, experience)
         summary = {"loss": loss, "gradient_norm": norm, **learning_rates}
         summary = add_scalars(summary, loss_info.extra or {}, "calc_loss (LossInfo.extra)")
-        scalars = self.algorithm.summarize_train(batch, train_info, loss_info)
+        scalars = self._algorithm.summarize_train(experience, train_info, loss_info)
         summary = add_scalars(summary, scalars, "summarize_train")
         # The single-threaded executor runs operations that do not depend on each other in any order. Weights
         # that are not finite could not be repaired, so everything that changes a variable waits for the
@@ -148,19 +136,19 @@ class Update:
         with tf.control_dependencies([is_checked]):
             limited = optimizer.limit(gradients, norms) if optimizer else gradients
             # Before the optimizer is applied, with the gradients before `max_grad_norm`.
-            self._keep_last(batch, gradients)
+            self._keep_last(experience, gradients)
 
             def apply():
-                self.algorithm.update_with_gradient(loss_info, limited, optimizer)
-                self.algorithm.after_update(batch, train_info)
+                self._algorithm.update_with_gradient(loss_info, limited, optimizer)
+                self._algorithm.after_update(experience, train_info)
 
             # Of all operations of the two hooks, those with side effects.
             applied = [x for x in add_operations(apply) if x.op_def.is_stateful]
         # Last of all: an actor that reads the new number acts with the new weights.
         with tf.control_dependencies(applied):
-            self.progress.updates.assign_add(1)
-            if self._own_counter is not None:
-                self._own_counter.assign_add(1)
+            self._progress.updates.assign_add(1)
+            if self._settings.train_step_counter is not None:
+                self._settings.train_step_counter.assign_add(1)
             # New tensors: operations that the caller makes depend on them wait for the weights, too.
             return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
 
@@ -169,25 +157,25 @@ class Update:
         # One backward pass for all groups: the gradient of shared layers is computed once. The tape begins
         # after `prepare`, so no gradient flows into preprocessing, such as advantages.
         with tf.GradientTape() as tape, collect_losses() as losses:
-            train_info = self.algorithm.train_step(batch, batch.state)
-            loss_info = self.algorithm.calc_loss(batch, train_info)
-            _check_loss(self.algorithm, loss_info)
+            train_info = self._algorithm.train_step(*batch)
+            loss_info = self._algorithm.calc_loss(batch[0], train_info)
+            _check_loss(self._algorithm, loss_info)
             loss_info = _add_losses(loss_info, losses)
-        _check_weights(self.algorithm, tape.watched_variables())
+        _check_weights(self._algorithm, tape.watched_variables())
         return train_info, loss_info, tape.gradient(loss_info.loss, self._groups)
 
     def count_env_steps(self, count):
         """Adds environment steps, int64 scalar, summed over all learner processes, in the graph."""
         # Every process counts the steps of all processes: schedules then have the same value in each, without
         # which the same gradients would make different weights.
-        self.progress.env_steps.assign_add(self.peers.sum(count))
+        self._progress.env_steps.assign_add(self.peers.sum(count))
 
     def histograms(self):
         """Returns a dict of arrays by name, for `Learner.histograms`."""
         arrays = self._last_values.read()
-        if self._shows_rollout and self.rollout:
-            arrays |= describe_rollout(self.policy, self.rollout)
-        if self._keeps_gradients:
+        if self._settings.rollout_summaries and self.rollout:
+            arrays |= describe_rollout(self._policy, self.rollout)
+        if self._settings.summarize_grads_and_vars:
             variables = _name_variables(self._groups).items()
             arrays |= {f"variables/{name}": variable.numpy() for name, variable in variables}
         return arrays
@@ -195,7 +183,7 @@ class Update:
     def _keep_last(self, batch, gradients):
         """Keeps the tensors that `histograms` shows, in the graph; none by default."""
         with tf.name_scope("keep_last"):
-            if self._keeps_batch:
+            if self._settings.debug_summaries:
                 is_trained = batch.weight[:-1] > 0
                 rows = {
                     "observation": tf.nest.map_structure(lambda x: x[:-1], batch.observation),
@@ -204,19 +192,19 @@ class Update:
                 }
                 for path, x in list_leaves({"debug": rows}):
                     self._last_values.keep(path, tf.boolean_mask(x, is_trained))
-            if self._keeps_gradients:
+            if self._settings.summarize_grads_and_vars:
                 for name, gradient in _name_variables(self._groups, gradients).items():
                     self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
 
 
-def own_draws(make_updates):
-    """Wraps a function (inputs, `Update`, ...): its draws follow from the seed and the updates so far."""
+def own_draws(make_updates, progress):
+    """Wraps a function that makes updates: its draws follow from the seed and `progress.updates`."""
 
     @functools.wraps(make_updates)
-    def call(inputs, update, *static):
+    def call(*args):
         # The variable, which each draw reads: a loop of updates is traced once.
-        with draws.owned_by([(draws.LEARNER, update.progress.updates)]):
-            return make_updates(inputs, update, *static)
+        with draws.owned_by([(draws.LEARNER, progress.updates)]):
+            return make_updates(*args)
 
     return call
 

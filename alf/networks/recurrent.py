@@ -86,7 +86,7 @@ class Rnn(CopyableModule):
 class GRU(Rnn):
     """A GRU, whose formula is in `alf.ops.recurrence.GruCell`.
 
-    Gradients flow back through all steps of an unroll, or of the segments of `UnrollTraining.recurrence`
+    Gradients flow back through all steps of an unroll, or of the segments of `UnrollLearner.recurrence`
     steps.
 
     Args:

@@ -111,12 +111,12 @@ class ActorCriticPolicy(Policy):
         observation, _ = split_mask(time_step.observation, self._action_mask_key)
         return self._network.value(observation, state.train)
 
-    def unroll(self, experience: Experience, state: Nest, training: bool = True) -> ActorCriticInfo:
+    def unroll(self, experience: Experience, training: bool = True) -> ActorCriticInfo:
         """Computes the outputs of the network for an unroll.
 
         Args:
-            experience: `Experience` of [T+1, B, ...], transformed.
-            state: nest of [B, ...] like `state_spec`, the recurrent state at row 0.
+            experience: `Experience` of [T+1, B, ...], transformed; `state.train` is the recurrent state at
+                row 0.
             training: whether layers do as they do in an update: dropout, statistics of batches.
 
         Returns:
@@ -125,15 +125,15 @@ class ActorCriticPolicy(Policy):
         observation, mask = split_mask(experience.observation, self._action_mask_key)
         # All T + 1 rows: the value of row T bootstraps.
         is_first = tf.equal(experience.step_type, FIRST)
-        outputs, value, _ = self._network(observation, state, is_first, training)
+        outputs, value, _ = self._network(observation, experience.state.train, is_first, training)
         return ActorCriticInfo(self.actions.params(outputs, mask), value)
 
-    def final_state(self, experience: Experience, state: Nest) -> Nest:
+    def final_state(self, experience: Experience) -> Nest:
         """Computes the recurrent state after the last row, without gradients or training behavior of layers.
 
-        Arguments are the same as for `unroll`. Returns a nest of [B, ...] like `state_spec`.
+        The argument is the same as for `unroll`. Returns a nest of [B, ...] like `state_spec`.
         """
         observation, _ = split_mask(experience.observation, self._action_mask_key)
         # Not training: layers that keep statistics would count these rows twice, here and in the update.
         is_first = tf.equal(experience.step_type, FIRST)
-        return self._network(observation, state, is_first, training=False)[2]
+        return self._network(observation, experience.state.train, is_first, training=False)[2]

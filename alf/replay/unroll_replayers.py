@@ -181,7 +181,7 @@ class MultiPassReplayer(OneTimeReplayer):
     batch; each visit hands out the batch of the slot, which is removed after `num_passes` visits.
     `Learner.train` trains on the fresh batch, then on the batches of the next slots until one is empty. So
     the learner uses each batch `num_passes` times, with updates from other batches in between, and each time
-    for `UnrollTraining.num_epochs` epochs.
+    for `UnrollLearner.num_epochs` epochs.
 
     Args:
         num_batches: int, the number of slots; with 1, the passes over a batch follow one another. RLlib's

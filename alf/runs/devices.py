@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf import replay
-from alf.config.registry import find_argument, unrecorded
+from alf.config.registry import find_argument, list_bindings, unrecorded
 from alf.core.devices import (
     HOST,
     check_device,
@@ -20,7 +20,7 @@ from alf.core.devices import (
     take_memory_as_needed,
 )
 from alf.drivers.driver_settings import DriverSettings
-from alf.learner import ReplayTraining, UnrollTraining
+from alf.learner import ReplayLearner, UnrollLearner
 from alf.policies.policy import count_row_flops
 
 
@@ -45,10 +45,17 @@ def choose_device(setting, driver, learner, exp_replayer, strategy, sizes, make_
     with unrecorded():  # looked at, not used: a binding that nothing else reads is a mistake of the user
         settings = find_argument(driver, "settings") or DriverSettings()
         # Not evaluated: a process has one strategy, which the learner's constructor gets.
-        given = [strategy, *(find_argument(x, "strategy", evaluates=False) for x in _list_values(learner))]
+        given = [strategy, *_find_strategies(learner)]
         needs_gpus = any(x is not None for x in given)
         num_rows = count_update_rows(_list_values(exp_replayer), settings, *sizes)
         return set_up_devices(setting, settings.actor_device, needs_gpus, num_rows, make_policy)
+
+
+def _find_strategies(learner):
+    """Lists the values of `LearnerSettings.strategy` in all scopes of gin and in constructors of learners."""
+    bound = [x for (_, name), x in list_bindings().items() if name == "alf.learner.LearnerSettings"]
+    made = (find_argument(x, "settings", evaluates=False) for x in _list_values(learner) if x is not None)
+    return [*(x.get("strategy") for x in bound), *(getattr(x, "strategy", None) for x in made)]
 
 
 def _list_values(setting):
@@ -98,10 +105,10 @@ def count_update_rows(kinds, settings, num_envs, num_steps, batch_size):
     """
     if not num_envs or any(map(replay.is_of_sequences, kinds)):
         sizes = "mini_batch_size", "mini_batch_length"
-        return math.prod(find_argument(ReplayTraining, name) for name in sizes)
+        return math.prod(find_argument(ReplayLearner, name) for name in sizes)
     num_unrolls = num_envs if settings.is_ordered else settings.learn_queue_cap
-    parts = find_argument(UnrollTraining, "num_minibatches")
-    size = find_argument(UnrollTraining, "mini_batch_size")
+    parts = find_argument(UnrollLearner, "num_minibatches")
+    size = find_argument(UnrollLearner, "mini_batch_size")
     return size or num_unrolls * num_steps * batch_size // parts
 
 

@@ -33,7 +33,7 @@ from alf.environments.load import split_in_groups
 from alf.errors import ConfigError, check_type
 from alf.games.learners import LearnerGroup
 from alf.games.policies import Policies, check_settings
-from alf.learner import Learner, ReplayTraining, UnrollTraining
+from alf.learner import Learner, LearnerSettings, ReplayLearner, UnrollLearner
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
@@ -74,7 +74,8 @@ class Experiment:
             with environments they fill a part of every batch (`HybridReplayer`).
         offline_buffer_length: the number of newest environment steps that are loaded for each sub-environment
             in each file; None loads all.
-        learner: callable (algorithm, training=) -> `Learner`.
+        learner: callable (algorithm, replayer=) -> `Learner`. None: `UnrollLearner` or `ReplayLearner`, as
+            `exp_replayer` needs it.
         driver: callable (envs, policy, unroll_length=) -> `Driver`.
         unroll_length: number, T: transitions in an unroll of `Driver`.
         behavior: callable () -> behavior of a `BehaviorEnvironment`: a script, a person or another run's
@@ -100,8 +101,8 @@ class Experiment:
             are large, else the CPU; `alf.core.devices` has the rule. A run without use for GPUs takes none of
             their memory. The actors' device is `DriverSettings.actor_device`.
         strategy: callable () -> `tf.distribute.Strategy`, which is called before TensorFlow starts, as
-            `MultiWorkerMirroredStrategy` needs it, for several learner processes. None: `Learner.strategy`
-            applies.
+            `MultiWorkerMirroredStrategy` needs it, for several learner processes. None:
+            `LearnerSettings.strategy` applies.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Experiment:
         exp_replayer: Any = "one_time",
         offline_buffer: str | Sequence[str] | None = None,
         offline_buffer_length: PositiveInt | None = None,
-        learner: Ctors = Learner,
+        learner: Ctors | None = None,
         driver: Callable[..., Driver] = AsyncOffPolicyDriver,
         unroll_length: PositiveFloat = 8,
         behavior: Callable[[], Any] | None = None,
@@ -315,7 +316,7 @@ class Experiment:
         Args:
             specs: `EnvSpecs`, or None without environments.
             num_envs: batched environments of all processes.
-            strategy: `tf.distribute` strategy, or None for `Learner.strategy`.
+            strategy: `tf.distribute` strategy, or None for `LearnerSettings.strategy`.
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
@@ -346,7 +347,7 @@ class Experiment:
         if specs is None and learner.needs_fresh_experience:
             raise ConfigError(
                 "Experiment.num_envs is 0: nothing would fill the buffer again, so "
-                "ReplayTraining.clear_replay_buffer must be False"
+                "ReplayLearner.clear_replay_buffer must be False"
             )
         return learner
 
@@ -357,11 +358,11 @@ class Experiment:
         check_type("what Experiment.algorithm makes", algorithm, Algorithm)
         # Outside of the learner's device: replay buffers stay in main memory, which is larger.
         replayer = make_replayer(algorithm.needs_env_info)
-        is_unrolls = isinstance(replayer, replay.UnrollReplayer)
-        training = UnrollTraining(replayer) if is_unrolls else ReplayTraining(replayer)
-        # An argument wins over gin's binding, also if it is None: `Learner.strategy` may be bound.
-        settings = {} if strategy is None else {"strategy": strategy}
-        learner = self._setting_of(name, self._learner)(algorithm, training=training, **settings)
+        kind = UnrollLearner if isinstance(replayer, replay.UnrollReplayer) else ReplayLearner
+        make = self._setting_of(name, self._learner) or kind
+        # An argument wins over gin's binding, also if it is None: `LearnerSettings.strategy` may be bound.
+        given = {} if strategy is None else {"settings": LearnerSettings(strategy=strategy)}
+        learner = make(algorithm, replayer=replayer, **given)
         return check_type("what Experiment.learner makes", learner, Learner)
 
     def _make_learner_group(self, group, specs, num_envs, device):
@@ -380,7 +381,7 @@ class Experiment:
                 num_rows = num_envs * specs.batch_size if keeps_rows_apart else 1
                 return replay.make_replayer(kind, spec, num_rows, policy.data_transformer.context)
 
-            # So `NAME/Learner.max_grad_norm = 1` is for one policy, and a binding without a scope for all.
+            # So `NAME/LearnerSettings.max_grad_norm = 1` is for one policy; without a scope it is for all.
             with gin.config_scope(name):
                 learners[name] = self._make_one_learner(name, policy, make_replayer, device)
         return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))

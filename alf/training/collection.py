@@ -50,7 +50,7 @@ class Collection:
 
     def __init__(self, driver, learner, stop_criteria, from_iteration=0, until_env_steps=None):
         if isinstance(driver, OfflineDriver) and learner.needs_fresh_experience:
-            raise ConfigError(f"{_NO_ENVIRONMENTS}; this learner needs fresh experience, see ReplayTraining")
+            raise ConfigError(f"{_NO_ENVIRONMENTS}; this learner needs fresh experience, see ReplayLearner")
         self.phase = None
         self._driver, self._learner = driver, learner
         self._from, self._until = from_iteration, until_env_steps
@@ -145,7 +145,7 @@ def _check_learner(setting, driver, learner):
         if one.needs_fresh_experience:
             raise ConfigError(
                 f"{setting} is set: exp_replayer must be one to sample from then, such as 'uniform', not "
-                f"{one.replayer.name!r}, and ReplayTraining.clear_replay_buffer False"
+                f"{one.replayer.name!r}, and ReplayLearner.clear_replay_buffer False"
             )
 
 

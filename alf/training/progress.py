@@ -11,7 +11,7 @@ from alf.training.run_report import EpisodeFigures, RunReport
 
 NO_UPDATE = (
     "no update was made %s: there was not enough experience for one, see "
-    "ReplayTraining.initial_collect_steps, mini_batch_length and num_sequences of Policies or League"
+    "ReplayLearner.initial_collect_steps, mini_batch_length and num_sequences of Policies or League"
 )
 _IDLE_SECONDS = 60.0  # without an update, after which the log says so
 

@@ -29,9 +29,9 @@ Experiment.num_groups = 1
 Experiment.data_transformers = (@ObservationNormalizer, @RewardClipping)
 Experiment.exp_replayer = "uniform"
 UniformReplayer.capacity = 2000
-ReplayTraining.mini_batch_size = 8
-ReplayTraining.initial_collect_steps = 50
-ReplayTraining.replay_ratio = 0.25
+ReplayLearner.mini_batch_size = 8
+ReplayLearner.initial_collect_steps = 50
+ReplayLearner.replay_ratio = 0.25
 Checkpoints.replay_buffer = True
 """
 CONFIGS = {
@@ -39,7 +39,7 @@ CONFIGS = {
     + """
 Experiment.num_groups = 2
 ActorCriticNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 """,
     "dqn": _LOAD
     + _OFF_POLICY
@@ -47,9 +47,9 @@ alf.Learner.optimizer = @Adam()
 Experiment.policy = @alf.EpsilonGreedyPolicy
 Experiment.algorithm = @DqnAlgorithm
 alf.EpsilonGreedyPolicy.epsilon = 0.1
-ReplayTraining.mini_batch_length = 2
+ReplayLearner.mini_batch_length = 2
 QValueNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 """,
     "sac": _LOAD
     + _OFF_POLICY
@@ -59,7 +59,7 @@ Experiment.policy = @SacPolicy
 Experiment.algorithm = @SacAlgorithm
 PolicyNetwork.fc_layer_params = (8,)
 CriticsNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
+UnrollLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
 """,
 }
 CONFIGS["workers"] = CONFIGS["impala"].replace("num_workers = 0", "num_workers = 2")

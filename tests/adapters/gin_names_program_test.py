@@ -10,8 +10,8 @@ from alf.config.parsing import parse_config
 from tests.programs import run_program
 
 PARAMS = [
-    "Learner.max_grad_norm = 3.0",
-    "alf.Learner.optimizer = @Adam()",
+    "LearnerSettings.max_grad_norm = 3.0",
+    "UnrollLearner.optimizer = @Adam()",
     "load.batch_size = 3",
     "alf.environments.load.name = 'CartPole-v1'",
     "Experiment.env = @load",
@@ -40,7 +40,7 @@ def run(*arguments):
 def test_a_name_of_alf_means_the_same_with_tf_agents():
     config, imported, *_ = run(*PARAMS).rpartition("False")
     assert imported and run("tf_agents", *PARAMS) == f"{config}True\n"
-    for line in ("alf.Learner.max_grad_norm = 3.0", "alf.Learner.optimizer = @Adam()"):
+    for line in ("LearnerSettings.max_grad_norm = 3.0", "UnrollLearner.optimizer = @Adam()"):
         assert line in config
     for line in ("environments.load.batch_size = 3", "environments.load.name = 'CartPole-v1'"):
         assert line in config

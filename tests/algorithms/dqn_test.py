@@ -11,14 +11,15 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
+from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import GRU, LSTM, QValueNetwork
 from alf.policies import EpsilonGreedyPolicy
 from alf.replay import PrioritizedReplayer
 from alf.schedules import LinearSchedule
 from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
+from tests.builders import build_learner
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 ACTION = BoundedTensorSpec((), tf.int64, 1, 3)
@@ -45,7 +46,7 @@ def make_algorithm(rnn=None, dueling=True, epsilon=0.05, **kwargs):
 
 
 def make_learner(algorithm, optimizer=None, **kwargs):
-    return Learner(algorithm, optimizer or optimizers.SGD(0.1), **kwargs)
+    return build_learner(algorithm, optimizer or optimizers.SGD(0.1), **kwargs)
 
 
 def make_experience(algorithm, length=L, seed=0, importance=True):
@@ -66,7 +67,7 @@ def make_experience(algorithm, length=L, seed=0, importance=True):
         action=action,
         info=(),
         policy_version=np.zeros(shape, np.int64),
-        state=(),
+        state=PolicyState(),
         weight=weight,
     )
     rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
@@ -75,7 +76,7 @@ def make_experience(algorithm, length=L, seed=0, importance=True):
     )
     weight = rows.weight.numpy()
     weight[-1] = 0
-    return rows._replace(state=state, weight=tf.constant(weight))
+    return rows._replace(state=PolicyState(train=state), weight=tf.constant(weight))
 
 
 def change(algorithm, scale=0.5):
@@ -158,7 +159,7 @@ def test_one_transition_per_sequence(dueling):
 
 def gradients(algorithm, experience):
     with tf.GradientTape() as tape:
-        info = algorithm.train_step(experience, experience.state)
+        info = algorithm.train_step(experience, ())
         loss = algorithm.calc_loss(experience, info).loss
     (variables,) = algorithm.parameter_groups().values()
     return loss, tape.gradient(loss, variables)
@@ -183,7 +184,7 @@ def test_the_target_network_never_runs_as_in_training(rnn):
     network, calls = algorithm._target_network, []
     algorithm._target_network = lambda *args: (calls.append(args[3]), network(*args))[1]
     experience = make_experience(algorithm)
-    algorithm.train_step(experience, experience.state)
+    algorithm.train_step(experience, ())
     assert calls == [False]
 
 
@@ -215,7 +216,7 @@ def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn):
     experience = make_experience(algorithm)
     with tf.GradientTape() as tape:
         tape.watch((experience.observation, experience.state))
-        info = algorithm.train_step(experience, experience.state)
+        info = algorithm.train_step(experience, ())
         loss = algorithm.calc_loss(experience, info).loss
     to_observation, to_state = tape.gradient(loss, (experience.observation, experience.state))
     assert all(g is None or not np.any(g) for g in tf.nest.flatten(to_state))
@@ -225,7 +226,7 @@ def test_rows_of_the_burn_in_have_no_gradient_but_their_state_counts(rnn):
     changed = experience._replace(
         observation=experience.observation + 1.0 * tf.one_hot(0, L + 1)[:, None, None]
     )
-    other = algorithm.calc_loss(changed, algorithm.train_step(changed, experience.state))
+    other = algorithm.calc_loss(changed, algorithm.train_step(changed, ()))
     assert abs(float(other.loss - loss)) > 1e-5
 
 
@@ -236,14 +237,14 @@ def test_recurrent_loss_follows_the_stored_state():
     experience = make_experience(algorithm)
 
     def values(network):
-        state, rows = experience.state, []
+        state, rows = experience.state.train, []
         for t in range(L + 1):
             state = tf.where((STEP_TYPE[t] == FIRST)[:, None], 0.0, state)
             q, state = network.policy(experience.observation[t], state)
             rows.append(q)
         return np.stack(rows)
 
-    _, start_q, next_q, next_target_q = algorithm.train_step(experience, experience.state)
+    _, start_q, next_q, next_target_q = algorithm.train_step(experience, ())
     q, target_q = values(algorithm.policy.network), values(algorithm._target_network)
     np.testing.assert_allclose(start_q, q[:-1], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(next_q, q[1:], rtol=1e-4, atol=1e-5)
@@ -364,7 +365,7 @@ def test_other_actions_are_refused(action_spec):
 
 def test_gin_configures_it():
     gin.parse_config("""
-        alf.Learner.optimizer = @Adam()
+        ReplayLearner.optimizer = @Adam()
         alf.EpsilonGreedyPolicy.epsilon = @LinearSchedule()
         LinearSchedule.start = 1.0
         LinearSchedule.end = 0.1
@@ -373,7 +374,7 @@ def test_gin_configures_it():
         QValueNetwork.dueling = False
     """)
     algorithm = DqnAlgorithm(EpsilonGreedyPolicy(OBSERVATION, ACTION))
-    Learner(algorithm)
+    build_learner(algorithm)
     assert [v.shape.as_list() for v in algorithm.trainable_variables if v.shape.rank == 2] == [[8, 3], [4, 8]]
     assert float(algorithm.policy.epsilon()) == 1.0
 
@@ -384,7 +385,7 @@ def test_learns_to_remember_from_prioritized_replay():
         policy = EpsilonGreedyPolicy(specs.observation, specs.action, network, epsilon=0.1)
         algorithm = DqnAlgorithm(policy, discount=0.9, tau=0.1, target_update_period=1, burn_in=1)
         training = replay_training(specs, policy, 4, 3, PrioritizedReplayer)
-        return Learner(algorithm, optimizers.Adam(1e-2), training, max_grad_norm=10.0)
+        return build_learner(algorithm, optimizers.Adam(1e-2), training, max_grad_norm=10.0)
 
     learner, _ = train(remembering_env(16), make_learner, 4, 150)
     check_memory(learner.policy)

@@ -15,14 +15,14 @@ from alf.data_structures import FIRST, LAST, MID, EnvStep, Experience, TimeStep
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo, make_action_distribution
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.literal_returns import literal_n_step, literal_vtrace
-from tests.builders import build_driver, collect_and_observe
+from tests.builders import build_driver, build_learner, collect_and_observe
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
@@ -259,7 +259,7 @@ def test_a_separate_optimizer_for_the_value():
         network = partial(ActorCriticNetwork, share_layers=share_layers)
         algorithm = ImpalaAlgorithm(ActorCriticPolicy(OBSERVATION, DISCRETE, network))
         policy, value = (optimizers.SGD(rate) for rate in (0.0, 0.1))
-        return Learner(algorithm, {"policy": policy, "value": value})
+        return build_learner(algorithm, {"policy": policy, "value": value})
 
     learner = make(share_layers=False)
     algorithm = learner.algorithm
@@ -324,7 +324,7 @@ def test_settings_are_checked(policy, subtests):
             ImpalaAlgorithm(policy, **{name: value})
     for optimizer, shown in (("adam", ": .* is 'adam': Keras has"), (optimizers.Adam, " is .*Adam.*: it")):
         with subtests.test(shown), pytest.raises(ConfigError, match=rf"Learner\.optimizer{shown}"):
-            Learner(ImpalaAlgorithm(policy), optimizer)
+            build_learner(ImpalaAlgorithm(policy), optimizer)
 
 
 NUMBERS = (
@@ -347,11 +347,11 @@ def test_numbers_are_finite_and_not_negative(name, policy):
 
 def test_gin_configures_it():
     gin.parse_config(
-        "alf.Learner.optimizer = @SGD()\nSGD.learning_rate = 0.5\nImpalaAlgorithm.discount = 0.5\n"
+        "UnrollLearner.optimizer = @SGD()\nSGD.learning_rate = 0.5\nImpalaAlgorithm.discount = 0.5\n"
         "ActorCriticNetwork.share_layers = False\nActorCriticNetwork.fc_layer_params = (8,)"
     )
     algorithm = ImpalaAlgorithm(ActorCriticPolicy(OBSERVATION, DISCRETE))
-    assert Learner(algorithm)._optimizer.learning_rates() == {"learning_rate": 0.5}
+    assert build_learner(algorithm)._optimizer.learning_rates() == {"learning_rate": 0.5}
     assert algorithm._discount(algorithm.progress) == 0.5
     assert len(algorithm.trainable_variables) == 8
 
@@ -426,7 +426,7 @@ def make_for(env, action_distribution):
         specs.observation, specs.action, network, action_distribution, action_mask_key="action_mask"
     )
     algorithm = ImpalaAlgorithm(policy, entropy_weight=0.001)
-    return Learner(algorithm, optimizers.Adam(0.01), max_grad_norm=0.5)
+    return build_learner(algorithm, optimizers.Adam(0.01), max_grad_norm=0.5)
 
 
 def greedy_rewards(policy, env):

@@ -1,13 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Short runs, for tests of what an algorithm learns. They are the same each time on one machine."""
 
+import functools
+
 import numpy as np
 import tensorflow as tf
 
 from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, LAST, TimeStep
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
-from alf.learner import ReplayTraining
+from alf.learner import ReplayLearner
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import RememberEnvironment
 from tests.builders import build_driver, collect_and_observe
@@ -43,8 +45,13 @@ def train(env, make_learner, unroll_length, num_updates):
 def replay_training(specs, policy, unroll_length, length, make_replayer=UniformReplayer):
     """Training on sequences of `length` steps from a replay buffer."""
     replayer = make_replayer(specs.unroll_spec(policy, unroll_length), num_envs=1, capacity=20_000)
-    return ReplayTraining(
-        replayer, mini_batch_size=64, mini_batch_length=length, initial_collect_steps=256, replay_ratio=0.25
+    return functools.partial(
+        ReplayLearner,
+        replayer=replayer,
+        mini_batch_size=64,
+        mini_batch_length=length,
+        initial_collect_steps=256,
+        replay_ratio=0.25,
     )
 
 

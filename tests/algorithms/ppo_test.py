@@ -8,12 +8,12 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import PPOAlgorithm
-from alf.algorithms.ppo import PPOInfo
+from alf.algorithms.ppo import PPOTargets
 from alf.core.nest_utils import BoundedTensorSpec
 from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining, optimizers
+from alf.learner import optimizers
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import GRU, LSTM, ActorCriticNetwork, KerasEncoder
 from alf.ops import losses, returns
@@ -22,7 +22,7 @@ from alf.policies.action_distributions import ActionInfo
 from alf.policies.actor_critic_policy import ActorCriticInfo
 from tests.algorithms.learning import check_memory, remembering_env, train
 from tests.algorithms.literal_returns import literal_vtrace
-from tests.builders import build_driver
+from tests.builders import build_driver, build_learner
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 DISCRETE = BoundedTensorSpec((), tf.int64, 0, 2)
@@ -48,13 +48,12 @@ def make_algorithm(action_spec=DISCRETE, **kwargs):
 
 
 def make_learner(algorithm, num_epochs=4, num_minibatches=4, learning_rate=0.1, **kwargs):
-    training = UnrollTraining(num_epochs=num_epochs, num_minibatches=num_minibatches)
-    optimizer = optimizers.SGD(learning_rate)
-    return Learner(algorithm, optimizer, training, max_grad_norm=0.5, **kwargs)
+    splits = {"num_epochs": num_epochs, "num_minibatches": num_minibatches}
+    return build_learner(algorithm, optimizers.SGD(learning_rate), max_grad_norm=0.5, **splits, **kwargs)
 
 
 def make_batch(seed=0, action_spec=DISCRETE):
-    """A time-major `Experience` with a `PPOInfo`, and an `ActorCriticInfo` of other weights."""
+    """A time-major `Experience`, and the pair of an `ActorCriticInfo` of other weights and `PPOTargets`."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape):
@@ -72,12 +71,13 @@ def make_batch(seed=0, action_spec=DISCRETE):
         prev_action=np.zeros((T + 1, B), np.int64),
         env_id=np.zeros((T + 1, B), np.int32),
         action=raw,
-        info=PPOInfo(raw, params(), np.exp(normal()), normal(), normal(), normal()),
+        info=ActionInfo(params(), raw),
         policy_version=np.zeros((T + 1, B), np.int64),
-        state=(),
+        state=PolicyState(),
         weight=np.pad(VALID * np.float32(1), [(0, 1), (0, 0)]),
     )
-    return experience, ActorCriticInfo(params(), normal())
+    targets = PPOTargets(experience.info.params, np.exp(normal()), normal(), normal(), normal())
+    return experience, (ActorCriticInfo(params(), normal()), targets)
 
 
 def log_softmax(x):
@@ -101,20 +101,17 @@ def literal_distributions(p, b, raw):
 
 def literal_loss(experience, info, settings, normalize, has_choice=np.True_):
     """The parts of the loss, in float64, term by term; `has_choice` is bool [T, B]."""
-    rows = tf.nest.map_structure(
-        lambda x: x[:-1], (info.params, experience.info.proximal, experience.info.raw)
-    )
+    info, targets = info
+    rows = tf.nest.map_structure(lambda x: x[:-1], (info.params, targets.proximal, experience.info.raw))
     ratio, entropy, kl = literal_distributions(*rows)
-    advantage = experience.info.advantage[:-1].astype(np.float64)
+    advantage = targets.advantage[:-1].astype(np.float64)
     if normalize:
         counts = VALID & has_choice
         advantage = (advantage - advantage[counts].mean()) / advantage[counts].std() * counts
     e = settings["clip_range"]
     clipped = np.clip(ratio, 1 / (1 + e), 1 + e)
-    policy = -experience.info.importance[:-1] * np.minimum(ratio * advantage, clipped * advantage)
-    value, old, target = (
-        x[:-1].astype(np.float64) for x in (info.value, experience.info.value, experience.info.target)
-    )
+    policy = -targets.importance[:-1] * np.minimum(ratio * advantage, clipped * advantage)
+    value, old, target = (x[:-1].astype(np.float64) for x in (info.value, targets.value, targets.target))
     c = settings["value_clip_range"]
     near = old + np.clip(value - old, -c, c)
     value_loss = 0.5 * np.maximum((value - target) ** 2, (near - target) ** 2)
@@ -147,10 +144,11 @@ def test_rows_without_a_choice_do_not_count_in_the_normalization(normalize):
     experience, info = make_batch(3)
     has_choice = np.random.default_rng(0).random((T, B)) < 0.5
     assert (VALID & has_choice).sum() > 3 and (VALID & ~has_choice).sum() > 3
-    for params in (info.params, experience.info.proximal):
+    (outputs, targets) = info
+    for params in (outputs.params, targets.proximal):
         params[:-1][~has_choice, 1:] = losses.FORBIDDEN_LOGIT
     experience.info.raw[:-1][~has_choice] = 0
-    experience.info.advantage[:-1][~has_choice] += 100  # of waiting, far from that of the choices
+    targets.advantage[:-1][~has_choice] += 100  # of waiting, far from that of the choices
     algorithm = make_algorithm(**SETTINGS, normalize_advantages=normalize)
     loss = algorithm.calc_loss(*tf.nest.map_structure(tf.constant, (experience, info)))
     parts = literal_loss(experience, info, SETTINGS, normalize, has_choice)
@@ -161,11 +159,11 @@ def test_rows_without_a_choice_do_not_count_in_the_normalization(normalize):
 @pytest.mark.parametrize("use_vtrace", [False, True])
 def test_targets_come_from_the_weights_before_the_updates(use_vtrace):
     experience, _ = make_batch()
-    behaviour = behaviour_of(experience)
-    experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
+    behaviour = experience.info
+    experience = tf.nest.map_structure(tf.constant, experience)
     algorithm = make_algorithm(use_vtrace=use_vtrace, discount=0.9, lambda_=0.8)
-    info = algorithm.preprocess(experience, ()).info
-    before = algorithm.train_step(experience, ())
+    info = algorithm.preprocess(experience)
+    before, _ = algorithm.train_step(experience, info)
     unroll = (
         before.value,
         experience.reward[1:],
@@ -185,7 +183,6 @@ def test_targets_come_from_the_weights_before_the_updates(use_vtrace):
     np.testing.assert_allclose(info.target[:-1], expected.value_targets, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(info.advantage[:-1], expected.advantages, rtol=1e-4, atol=1e-5)
     assert not np.any(info.target[-1]) and not np.any(info.advantage[-1])
-    np.testing.assert_array_equal(info.raw, behaviour.raw)
     np.testing.assert_array_equal(info.proximal, behaviour.params)
     np.testing.assert_array_equal(info.importance, np.ones((T + 1, B)))
 
@@ -202,10 +199,10 @@ def test_targets_come_from_the_weights_before_the_updates(use_vtrace):
 )
 def test_vtrace_is_the_literal_formula(thresholds):
     experience, _ = make_batch()
-    behaviour = behaviour_of(experience)
-    tensors = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
+    behaviour = experience.info
+    tensors = tf.nest.map_structure(tf.constant, experience)
     algorithm = make_algorithm(use_vtrace=True, discount=0.9, lambda_=0.8, **thresholds)
-    before = algorithm.train_step(tensors, ())
+    before, _ = algorithm.train_step(tensors, ())
     log_rho = log_softmax(before.params.numpy()) - log_softmax(behaviour.params)
     rho = np.exp(np.take_along_axis(log_rho, behaviour.raw[..., np.newaxis], -1)[:-1, :, 0])
     limits = {"clip_rho_threshold": 1.0, "clip_c_threshold": 1.0, **thresholds}
@@ -219,19 +216,15 @@ def test_vtrace_is_the_literal_formula(thresholds):
         0.8,
         **limits,
     )
-    info = algorithm.preprocess(tensors, ()).info
+    info = algorithm.preprocess(tensors)
     np.testing.assert_allclose(info.target[:-1] * VALID, target * VALID, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(info.advantage[:-1] * VALID, advantage * VALID, rtol=1e-4, atol=1e-5)
-
-
-def behaviour_of(experience):
-    return ActionInfo(experience.info.proximal, experience.info.raw)
 
 
 def train_on_batch(learner, seed=0):
     """One batch of one unroll; returns the summary."""
     experience, _ = make_batch(seed)
-    experience = experience._replace(info=behaviour_of(experience), state=(), weight=())
+    experience = experience._replace(state=(), weight=())
     experience = tf.nest.map_structure(lambda x: tf.constant(x)[tf.newaxis], experience)
     learner.observe(experience._replace(state=PolicyState()))
     return {name: float(value) for name, value in learner.train().items()}
@@ -240,14 +233,14 @@ def train_on_batch(learner, seed=0):
 def test_a_target_policy_takes_the_place_of_the_one_that_acted():
     """IMPACT: its parameters, limited ratios of it to the one that acted, V-trace for it."""
     experience, _ = make_batch()
-    behaviour = behaviour_of(experience)
-    experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour))
+    behaviour = experience.info
+    experience = tf.nest.map_structure(tf.constant, experience)
     settings = dict(use_vtrace=True, discount=0.9, lambda_=0.8)
     algorithm = make_algorithm(**settings, target_update_period=3, clip_target_ratio=1.1)
     for variable in algorithm._target_policy._network.variables:
         variable.assign_add(tf.random.stateless_normal(variable.shape, (1, 2)))
-    info = algorithm.preprocess(experience, ()).info
-    target = algorithm._target_policy.unroll(experience, ())
+    info = algorithm.preprocess(experience)
+    target = algorithm._target_policy.unroll(experience)
     np.testing.assert_array_equal(info.proximal, target.params)
     log_prob = [
         np.take_along_axis(log_softmax(np.array(p)), behaviour.raw[..., np.newaxis], -1)[..., 0]
@@ -259,7 +252,7 @@ def test_a_target_policy_takes_the_place_of_the_one_that_acted():
     np.testing.assert_allclose(info.importance, importance, rtol=1e-5)
     expected = returns.vtrace(
         log_rho[:-1],
-        algorithm.train_step(experience, ()).value,
+        algorithm.train_step(experience, info)[0].value,
         experience.reward[1:],
         0.9 * experience.discount[1:],
         experience.step_type == FIRST,
@@ -280,9 +273,9 @@ def test_what_is_computed_before_the_updates_trains_no_layer(target_update_perio
     policy = ActorCriticPolicy(OBSERVATION, DISCRETE, network)
     algorithm = PPOAlgorithm(policy, target_update_period=target_update_period)
     experience, _ = make_batch()
-    experience = tf.nest.map_structure(tf.constant, experience._replace(info=behaviour_of(experience)))
+    experience = tf.nest.map_structure(tf.constant, experience)
     before = [v.numpy() for v in algorithm.variables]
-    first, second = (algorithm.preprocess(experience, ()).info for _ in range(2))
+    first, second = (algorithm.preprocess(experience) for _ in range(2))
     tf.nest.map_structure(np.testing.assert_array_equal, first, second)
     for variable, value in zip(algorithm.variables, before, strict=True):
         np.testing.assert_array_equal(variable, value)
@@ -319,7 +312,7 @@ def test_symmetric_kl_pulls_towards_the_uniform_policy():
     tensors = tf.nest.map_structure(tf.constant, (experience, info))
     plain = make_algorithm(entropy_weight=0.0).calc_loss(*tensors).loss
     loss = make_algorithm(entropy_weight=0.5, exploration="symmetric_kl").calc_loss(*tensors).loss
-    log_p = log_softmax(info.params)[:-1]
+    log_p = log_softmax(info[0].params)[:-1]
     symmetric = 0.5 * ((np.exp(log_p) - 1 / 3) * log_p).sum(-1)
     np.testing.assert_allclose(loss - plain, 0.5 * symmetric[VALID].mean(), rtol=1e-4)
 
@@ -412,10 +405,10 @@ def test_an_unroll_is_evaluated_with_the_state_that_acted_in_it():
             experience = driver.get_training_exps()
     finally:
         driver.stop()
-    batch, _ = learner._update.prepare(merge_unrolls(experience))
-    params = policy.unroll(batch, batch.state).params
-    np.testing.assert_allclose(params[:-1], batch.info.proximal[:-1], rtol=1e-4, atol=1e-5)
-    other = policy.unroll(batch, tf.nest.map_structure(tf.zeros_like, batch.state)).params
+    (batch, prepared), _ = learner._update.prepare(merge_unrolls(experience))
+    params = policy.unroll(batch).params
+    np.testing.assert_allclose(params[:-1], prepared.proximal[:-1], rtol=1e-4, atol=1e-5)
+    other = policy.unroll(batch._replace(state=tf.nest.map_structure(tf.zeros_like, batch.state))).params
     assert np.abs(other[0] - params[0]).max() > 1e-3, "the state matters"
 
 
@@ -426,9 +419,7 @@ def test_learns_to_remember(rnn, compute_dtype):
         # Where nearly all returns are equal, normalized advantages are noise that makes policies forget.
         algorithm = PPOAlgorithm(policy, normalize_advantages=False)
         optimizer = optimizers.Adam(1e-2, epsilon=1e-5)
-        return Learner(
-            algorithm, optimizer, UnrollTraining(num_epochs=2, num_minibatches=2), max_grad_norm=0.5
-        )
+        return build_learner(algorithm, optimizer, num_epochs=2, num_minibatches=2, max_grad_norm=0.5)
 
     learner, _ = train(remembering_env(64), make_learner, 4, 30 * 4)
     check_memory(learner.policy)

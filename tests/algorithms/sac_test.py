@@ -13,13 +13,14 @@ from alf.adapters import TFAgentsPolicy
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.sac import pass_gradient_to_input_only
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
+from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
 from alf.policies import Agent, SacPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
+from tests.builders import build_learner
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
 BOX = BoundedTensorSpec((2,), tf.float32, [-2.0, 0.0], [2.0, 10.0])
@@ -57,7 +58,9 @@ def make_algorithm(action_spec=BOX, rnn=None, actor_rnn=None, **kwargs):
 
 
 def make_learner(algorithm, optimizer=None, **kwargs):
-    return Learner(algorithm, optimizer or {name: sgd() for name in algorithm.parameter_groups()}, **kwargs)
+    return build_learner(
+        algorithm, optimizer or {name: sgd() for name in algorithm.parameter_groups()}, **kwargs
+    )
 
 
 def make_experience(algorithm, length=L, seed=0):
@@ -80,7 +83,7 @@ def make_experience(algorithm, length=L, seed=0):
         action=action,
         info=(),
         policy_version=np.zeros(shape, np.int64),
-        state=(),
+        state=PolicyState(),
         weight=weight,
     )
     rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
@@ -89,7 +92,7 @@ def make_experience(algorithm, length=L, seed=0):
     )
     weight = rows.weight.numpy()
     weight[-1] = 0
-    return rows._replace(state=state, weight=tf.constant(weight))
+    return rows._replace(state=PolicyState(train=state), weight=tf.constant(weight))
 
 
 def change(algorithm, scale=0.5):
@@ -100,8 +103,7 @@ def change(algorithm, scale=0.5):
 
 
 def loss_of(algorithm, experience):
-    experience = algorithm.preprocess(experience, experience.state)
-    info = algorithm.train_step(experience, experience.state)
+    info = algorithm.train_step(experience, algorithm.preprocess(experience))
     return info, algorithm.calc_loss(experience, info)
 
 
@@ -238,7 +240,7 @@ def test_target_critics_never_run_as_in_training(rnn, monkeypatch):
     noting = lambda *args: (calls.append(args[3]), features(*args))[1]  # noqa: E731
     monkeypatch.setattr(algorithm._target_critic, "features", noting)
     experience = make_experience(algorithm)
-    algorithm.train_step(algorithm.preprocess(experience, experience.state), experience.state)
+    algorithm.train_step(experience, algorithm.preprocess(experience))
     assert calls == [False]
 
 
@@ -291,7 +293,7 @@ def test_actor_follows_the_gradient_of_the_smaller_critic():
 def test_noise_is_new_each_time_and_of_unit_variance():
     algorithm = make_algorithm()
     experience = make_experience(algorithm)
-    draws = [x for _ in range(50) for x in algorithm.preprocess(experience, ()).info]
+    draws = [x for _ in range(50) for x in algorithm.preprocess(experience)]
     assert all(x.shape == (L + 1, B, 2) for x in draws)
     assert len({float(x[0, 0, 0]) for x in draws}) == 100
     np.testing.assert_allclose([np.mean(draws), np.std(draws)], [0.0, 1.0], atol=0.05)
@@ -333,7 +335,7 @@ def test_recurrent_values_follow_the_stored_state(action_spec):
     algorithm = make_algorithm(action_spec, GRU)
     change(algorithm)
     experience = make_experience(algorithm)
-    policy_state, critic_state = experience.state
+    policy_state, critic_state = experience.state.train
     is_first = tf.constant(STEP_TYPE == FIRST)
     outputs, _ = algorithm.policy.network(experience.observation, policy_state, is_first)
     for t in range(L + 1):
@@ -343,7 +345,7 @@ def test_recurrent_values_follow_the_stored_state(action_spec):
         acted, policy_state = algorithm.policy.network.policy(rows.observation, policy_state)
         np.testing.assert_allclose(acted, outputs[t], rtol=1e-4, atol=1e-5)
         critic_state = algorithm._critic.advance(rows.observation, critic_state)
-    _, final = algorithm._critic.features(experience.observation, experience.state[1], is_first)
+    _, final = algorithm._critic.features(experience.observation, experience.state.train[1], is_first)
     np.testing.assert_allclose(critic_state, final, rtol=1e-4, atol=1e-5)
 
 
@@ -360,7 +362,7 @@ def make_update(algorithm):
     learner = make_learner(algorithm)
 
     def update(experience):
-        return learner._update(algorithm.preprocess(experience, experience.state))
+        return learner._update((experience, algorithm.preprocess(experience)))
 
     return update
 
@@ -493,9 +495,9 @@ def test_optimizers_are_checked(subtests):
         with subtests.test(name=name, value=value):
             others = {group: sgd() for group in algorithm.parameter_groups()}
             rule = "is .*: it must be an Optimizer" if value != "adam" else ".* is 'adam': Keras has"
-            message = rf"Learner.optimizer\['{name}'\].* {rule}"
+            message = rf"ReplayLearner.optimizer\['{name}'\].* {rule}"
             with pytest.raises(ConfigError, match=message):
-                Learner(algorithm, {**others, name: value})
+                build_learner(algorithm, {**others, name: value})
     with pytest.raises(ConfigError, match="max_grad_norm is 0.0"):
         make_learner(algorithm, max_grad_norm=0.0)
 
@@ -528,7 +530,7 @@ def test_other_actions_are_refused(action_spec):
 
 def test_gin_configures_it():
     gin.parse_config("""
-        alf.Learner.optimizer = {"actor": @actor/Adam(), "critic": @Adam(), "alpha": @Adam()}
+        ReplayLearner.optimizer = {"actor": @actor/Adam(), "critic": @Adam(), "alpha": @Adam()}
         actor/Adam.learning_rate = 0.5
         Adam.learning_rate = 0.25
         PolicyNetwork.fc_layer_params = (8,)
@@ -536,7 +538,7 @@ def test_gin_configures_it():
         CriticsNetwork.fc_layer_params = (8,)
     """)
     algorithm = SacAlgorithm(SacPolicy(OBSERVATION, BOX))
-    rates = Learner(algorithm)._optimizer.learning_rates()
+    rates = build_learner(algorithm)._optimizer.learning_rates()
     assert rates == {"learning_rate_actor": 0.5, "learning_rate_critic": 0.25, "learning_rate_alpha": 0.25}
     assert len(algorithm._critic.trainable_variables) == 3 * 4
 
@@ -549,7 +551,7 @@ def test_learns_in_a_box():
         policy = SacPolicy(specs.observation, specs.action, actor)
         algorithm = SacAlgorithm(policy, critics, tau=0.1, initial_alpha=0.1, discount=0.5)
         training = replay_training(specs, policy, unroll_length=4, length=1)
-        return Learner(algorithm, optimizers.Adam(1e-2), training)
+        return build_learner(algorithm, optimizers.Adam(1e-2), training)
 
     env = MatchObservationEnvironment(16, episode_length=4, continuous=True)
     learner, average_return = train(env, make_learner, 4, 500)
@@ -568,7 +570,7 @@ def test_learns_to_remember_with_choices():
         settings = dict(tau=0.1, initial_alpha=0.1, discount=0.9, target_entropy=0.1, burn_in=1)
         algorithm = SacAlgorithm(policy, **settings)
         training = replay_training(specs, policy, unroll_length=4, length=3)
-        return Learner(algorithm, optimizers.Adam(1e-2), training)
+        return build_learner(algorithm, optimizers.Adam(1e-2), training)
 
     learner, _ = train(remembering_env(16), make_learner, 4, 150)
     check_memory(learner.policy)

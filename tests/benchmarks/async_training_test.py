@@ -16,10 +16,10 @@ alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 4
 Experiment.unroll_length = 8  # steps
 DriverSettings.learn_queue_cap = 1
-UnrollTraining.num_epochs = 4
-UnrollTraining.num_minibatches = 4
-alf.Learner.optimizer = @Adam()
-alf.Learner.max_grad_norm = 0.5
+UnrollLearner.num_epochs = 4
+UnrollLearner.num_minibatches = 4
+UnrollLearner.optimizer = @Adam()
+LearnerSettings.max_grad_norm = 0.5
 """
 
 

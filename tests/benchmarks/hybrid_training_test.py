@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from alf.data_structures import FIRST
-from alf.learner import Learner
 from tests.benchmarks.conftest import import_program
+from tests.builders import build_learner
 
 hybrid = import_program("benchmarks.hybrid_training")
 
@@ -35,7 +35,7 @@ def test_each_kind_trains(kind, demonstration, monkeypatch):
     # Most of the time would go into episodes of 999 steps, and into XLA, once for each kind.
     monkeypatch.setattr(hybrid, "load", functools.partial(hybrid.load, max_episode_steps=50))
     if kind != "hybrid":
-        make_learner = lambda *args, jit_compile: Learner(*args)  # noqa: E731
+        make_learner = lambda *args, jit_compile: build_learner(*args)  # noqa: E731
         monkeypatch.setattr(hybrid, "Learner", make_learner)
     path, _ = demonstration
     settings = dict(seed=0, num_updates=4, evaluate_every=2, updates_per_train_iter=2)

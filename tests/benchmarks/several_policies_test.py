@@ -17,7 +17,7 @@ def test_batches_are_divided_or_as_large():
     batch = program.count_batch([EXAMPLE])
     assert batch == (128, 1)
     kinds = program.make_kinds(2, *batch)
-    assert list(kinds.values())[:2] == [[], ["UnrollTraining.num_minibatches=2"]]
+    assert list(kinds.values())[:2] == [[], ["UnrollLearner.num_minibatches=2"]]
     sizes = {}
     for kind, bindings in kinds.items():
         gin.clear_config()

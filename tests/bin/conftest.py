@@ -69,7 +69,7 @@ Experiment.seed = 0
 Experiment.unroll_length = 4
 StopCriteria.num_iterations = 2
 alf.environments.load.batch_size = 2
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 Adam.learning_rate = 0.01
 ActorCriticNetwork.fc_layer_params = (8,)
 """
@@ -78,10 +78,10 @@ CARTPOLE = 'alf.environments.load.name = "CartPole-v1"\n' + IN_PROCESS
 REPLAY = """
 Experiment.exp_replayer = "uniform"
 UniformReplayer.capacity = 1000
-ReplayTraining.mini_batch_size = 4
-ReplayTraining.mini_batch_length = 1
-ReplayTraining.initial_collect_steps = 1
-ReplayTraining.replay_ratio = 0.25
+ReplayLearner.mini_batch_size = 4
+ReplayLearner.mini_batch_length = 1
+ReplayLearner.initial_collect_steps = 1
+ReplayLearner.replay_ratio = 0.25
 """
 KINDS = {
     "cartpole": COMMON + CARTPOLE,
@@ -133,14 +133,14 @@ KINDS = {
         alf.environments.load.name = "Pendulum-v1"
         alf.environments.load.max_episode_steps = 20
         alf.environments.load.num_workers = 0
-        alf.Learner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
+        UnrollLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
         PolicyNetwork.fc_layer_params = (8,)
         CriticsNetwork.fc_layer_params = (8,)
       """,
 }
 for _kind in ("dqn", "sac"):  # nothing reads it
     KINDS[_kind] = KINDS[_kind].replace("ActorCriticNetwork.fc_layer_params = (8,)\n", "")
-KINDS["sac"] = KINDS["sac"].replace("alf.Learner.optimizer = @Adam()\n", "")  # it has three
+KINDS["sac"] = KINDS["sac"].replace("UnrollLearner.optimizer = @Adam()\n", "")  # it has three
 
 
 def write_config(folder, kind):

@@ -108,7 +108,7 @@ def test_list_settings(run):
     assert everything.status == 0
     for name, value in {
         "Experiment.num_groups": 2,
-        "alf.Learner.optimizer": None,
+        "UnrollLearner.optimizer": None,
         "Adam.learning_rate": 0.001,
     }.items():
         assert re.search(rf"^  {name}: .* = {value}$", everything.out, re.MULTILINE), name

@@ -105,8 +105,8 @@ def configure(tmp_path, env):
     path.write_text(
         f"import {module}\n"
         f"Experiment.env = @{module}.{env}\n"
-        "alf.Learner.optimizer = @Adam()\n"
-        "alf.Learner.max_grad_norm = 40.0\n"
+        "UnrollLearner.optimizer = @Adam()\n"
+        "LearnerSettings.max_grad_norm = 40.0\n"
         "Adam.learning_rate = 1e-3\n"
     )
     return str(path)

@@ -51,7 +51,7 @@ WRONG_NAMES = {
     "Trainer.batches_per_train_ite = 3": "Trainer.batches_per_train_iter = 3",
     "a/Trainer.batches_per_train_ite = 3": "a/Trainer.batches_per_train_iter = 3",
     "Experiment.env = @Minimall": "Experiment.env = @Minimal",
-    "alf.Learner.optimizer = @a/Adm()": "alf.Learner.optimizer = @a/Adam()",
+    "UnrollLearner.optimizer = @a/Adm()": "UnrollLearner.optimizer = @a/Adam()",
     "Adam.lr = 1e-3": "Adam.learning_rate = 1e-3",
     "b/Adam.lr = @LinearSchedule()": "b/Adam.learning_rate = @LinearSchedule()",
     "SGD.learning_rat = 1": "SGD.learning_rate = 1",
@@ -124,18 +124,18 @@ def test_the_line_of_a_gin_file(tmp_path, subtests):
 def test_a_name_in_place_of_a_reference(subtests):
     error = error_of("Experiment.algorithm = PPOAlgorithm", params_name="")
     assert error.endswith(": write Experiment.algorithm = @PPOAlgorithm")
-    error = error_of("alf.Learner.optimizer = Adam", params_name="")
-    assert error.endswith(": write alf.Learner.optimizer = @Adam()")
+    error = error_of("UnrollLearner.optimizer = Adam", params_name="")
+    assert error.endswith(": write UnrollLearner.optimizer = @Adam()")
     for value in ("Adam", "Adam()"):
         with subtests.test(value, source="--gin_param"):
-            error = error_of(f"alf.Learner.optimizer = {value}")
-            assert error.endswith(f"write --gin_param={'alf.Learner.optimizer = @Adam()'!r}")
+            error = error_of(f"UnrollLearner.optimizer = {value}")
+            assert error.endswith(f"write --gin_param={'UnrollLearner.optimizer = @Adam()'!r}")
 
 
 WRONG_VALUES = {
     "Experiment.num_groups = 1.5": "an integer, at least 0",
     "a/Experiment.num_groups = True": "an integer, at least 0",
-    "alf.Learner.max_grad_norm = 1e999": "a number above 0, or None",
+    "LearnerSettings.max_grad_norm = 1e999": "a number above 0, or None",
     "Experiment.algorithm = 'PPOAlgorithm'": "one of 'ppo', 'impala', 'sac', 'dqn', a class",
     "Experiment.algorithm = None": "one of 'ppo', 'impala', 'sac', 'dqn', a class or function (@NAME)",
     "ActorCriticNetwork.fc_layer_params = (64)": "a tuple or list, each an integer, at least 1: write (64,)",
@@ -169,7 +169,7 @@ UNQUOTED = {
     "alf.environments.load.name=ALE/Pong-v5": "--gin_param='alf.environments.load.name = \"ALE/Pong-v5\"'",
     "load_envpool.name = envpool:Pong-v5": "--gin_param='load_envpool.name = \"envpool:Pong-v5\"'",
     "EpisodeStatistics.keys = (is_success,)": '"is_success"',
-    "alf.Learner.jit_compile = true": "True",
+    "LearnerSettings.jit_compile = true": "True",
     "Experiment.seed = none": "None",
 }
 
@@ -182,9 +182,9 @@ def test_a_text_without_quotation_marks(subtests):
 
 
 PARENTHESES = {
-    "alf.Learner.optimizer = @Adam": "alf.Learner.optimizer = @Adam()",
-    "alf.Learner.optimizer = {'a': @Adam(), 'b': @a/Adam}": (
-        "alf.Learner.optimizer = {'a': @Adam(), 'b': @a/Adam()}"
+    "UnrollLearner.optimizer = @Adam": "UnrollLearner.optimizer = @Adam()",
+    "UnrollLearner.optimizer = {'a': @Adam(), 'b': @a/Adam}": (
+        "UnrollLearner.optimizer = {'a': @Adam(), 'b': @a/Adam()}"
     ),
     "Adam.learning_rate = @LinearSchedule": "Adam.learning_rate = @LinearSchedule()",
     "Experiment.policies = @Policies": "Experiment.policies = @Policies()",

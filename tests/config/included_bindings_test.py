@@ -100,7 +100,7 @@ def test_the_file_of_a_study_says_which_bindings_came_with_an_included_file(read
             assert find_errors() == errors
 
 
-SOON = "ReplayTraining.initial_collect_steps = 1"
+SOON = "ReplayLearner.initial_collect_steps = 1"
 SYNC = "Experiment.driver = @SyncOffPolicyDriver"
 OFFLINE = ["Experiment.num_envs = 0", "Experiment.offline_buffer = {buffer!r}"]
 NO_ENV = "environments.load.batch_size, environments.load.name"
@@ -112,7 +112,7 @@ CHANGED = {
     "replayer and training": (
         "appo_cartpole",
         [UNIFORM],
-        "UnrollTraining.num_epochs, UnrollTraining.num_minibatches",
+        "UnrollLearner.num_epochs, UnrollLearner.num_minibatches",
     ),
     "algorithm": (
         "appo_cartpole",

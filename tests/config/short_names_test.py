@@ -18,7 +18,7 @@ MEANT = {
     ("ppo", "n_steps"): "Experiment.unroll_length",
     ("ppo", "num_steps"): "Experiment.unroll_length",
     ("sac", "autotune"): "SacAlgorithm.train_alpha",
-    ("ppo", "n_epochs"): "UnrollTraining.num_epochs",
+    ("ppo", "n_epochs"): "UnrollLearner.num_epochs",
     ("ppo", "target_kl"): "PPOAlgorithm.target_kl",  # not in the preset, but of its class
     ("impala", "seed"): "Experiment.seed",
     ("impala", "max_episode_steps"): "alf.environments.load.max_episode_steps",

@@ -85,11 +85,11 @@ HINTS = {
     ("PPO.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("TD3.gamma = 0.9",): "; TD3 (Stable-Baselines3): no counterpart",
     ("Qqq.gamma = 0.9",): f"; {OF_GAMMA} {ANY_DISCOUNT} here",
-    ("num_sgd_iter = 10",): "; num_sgd_iter (RLlib) is called UnrollTraining.num_epochs here",
+    ("num_sgd_iter = 10",): "; num_sgd_iter (RLlib) is called UnrollLearner.num_epochs here",
     ("ppo_clip_ratio = 0.1",): "; ppo_clip_ratio (Sample Factory) is called PPOAlgorithm.clip_range here "
     "(the same interval, [1 / (1 + c), 1 + c])",
     ("SacAlgorithm.learning_starts = 100",): "; learning_starts (RLlib, Stable-Baselines3, CleanRL) is "
-    "called ReplayTraining.initial_collect_steps here (Stable-Baselines3, CleanRL: here the policy acts "
+    "called ReplayLearner.initial_collect_steps here (Stable-Baselines3, CleanRL: here the policy acts "
     "at first; there random actions are taken)",
     ("PPOAlgorithm.vf_coef = 0.5",): "; vf_coef (Stable-Baselines3, CleanRL) is called "
     "PPOAlgorithm.value_loss_weight here (Stable-Baselines3: of half the square here: 0.5 there is 1.0 here; "

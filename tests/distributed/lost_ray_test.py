@@ -35,7 +35,7 @@ def test_a_run_saves_when_ray_has_ended(tmp_path, monkeypatch, name):
         "Experiment.unroll_length": 8,
         "alf.environments.load.name": "'CartPole-v1'",
         "alf.environments.load.batch_size": 4,
-        "alf.Learner.optimizer": "@Adam()",
+        "UnrollLearner.optimizer": "@Adam()",
         # Ray ends a process at once that is in a call of the object store, which a broadcast takes.
         "RayCollectors.broadcast_interval": 10_000,
         "StopCriteria.max_seconds": SECONDS,

@@ -13,7 +13,7 @@ RUN = """
 Experiment.num_groups = 2
 Experiment.unroll_length = 4
 Experiment.seed = 0
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 StopCriteria.num_iterations = 1
 """
 DQN = """
@@ -21,8 +21,8 @@ Experiment.policy = @alf.EpsilonGreedyPolicy
 Experiment.algorithm = @DqnAlgorithm
 Experiment.exp_replayer = "uniform"
 UniformReplayer.capacity = 1000
-ReplayTraining.replay_ratio = 0.25
-ReplayTraining.mini_batch_size = 4
+ReplayLearner.replay_ratio = 0.25
+ReplayLearner.mini_batch_size = 4
 """
 PICTURES = """
 import page_envs
@@ -71,7 +71,7 @@ RESTS = {
     ),
     ("docs/migration/alf_pytorch.md", "Experiment.algorithm = @PPOAlgorithm"): Rest(envs=""),
     ("docs/migration/sb3.md", 'Experiment.algorithm = "ppo"'): Rest(
-        after="UnrollTraining.num_minibatches = 1\nUnrollTraining.recurrence = None\n", envs=""
+        after="UnrollLearner.num_minibatches = 1\nUnrollTraining.recurrence = None\n", envs=""
     ),
     ("docs/sweep.md", "Sweep.settings = {"): Rest(
         "import alf.studies.sweep_settings\nExperiment.algorithm = @PPOAlgorithm\n"
@@ -95,7 +95,7 @@ import tensorflow as tf
 envs = [load("CartPole-v1", batch_size=2)]
 specs = EnvSpecs(envs)
 policy = ActorCriticPolicy(specs.observation, specs.action)
-learner = Learner(ImpalaAlgorithm(policy), optimizers.Adam())
+learner = build_learner(ImpalaAlgorithm(policy), optimizers.Adam())
 """
 PYTHON = {
     "docs/tensorboard.md": _ENVS,

@@ -19,7 +19,7 @@ from alf.drivers.collector import Collector
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.testing.fakes import (
     FrozenPolicy,
     RecordingLearner,
@@ -29,7 +29,7 @@ from alf.testing.fakes import (
 )
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment
-from tests.builders import build_driver, collect_and_observe, driver_of
+from tests.builders import build_driver, build_learner, collect_and_observe, driver_of
 from tests.drivers.policy_lag_test import Twins
 
 B = 3
@@ -303,7 +303,7 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
     experiment = Experiment(
         env=lambda seed: CountingEnvironment(B),
         algorithm=ImpalaAlgorithm,
-        learner=functools.partial(Learner, optimizer=optimizers.Adam()),
+        learner=functools.partial(build_learner, optimizer=optimizers.Adam()),
         num_groups=num_envs,
         num_collectors=num_collectors,
         collectors=make_collectors,

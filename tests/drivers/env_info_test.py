@@ -300,7 +300,7 @@ def test_the_value_of_a_first_row_is_that_of_training(driver_class, kwargs):
             rows = policy.data_transformer.unroll(
                 tf.nest.map_structure(tf.constant, unroll._replace(state=())), unroll.state.transformer
             )
-            value = policy.unroll(rows, unroll.state.train).value.numpy()
+            value = policy.unroll(rows._replace(state=unroll.state)).value.numpy()
             np.testing.assert_allclose(record.first_value[first], value[:-1][first], rtol=1e-5, atol=1e-6)
     assert np.isfinite(average.result())
 

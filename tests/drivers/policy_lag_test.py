@@ -15,18 +15,18 @@ from alf.data_structures import PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining, optimizers
+from alf.learner import LearnerSettings, UnrollLearner, optimizers
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_driver, collect_and_observe
+from tests.builders import build_driver, build_learner, collect_and_observe
 
 SGD = functools.partial(optimizers.SGD, 0.1)
 
 
-class KeepingLearner(Learner):
+class KeepingLearner(UnrollLearner):
     """Keeps what it observed."""
 
     def __init__(self, *args, **kwargs):
@@ -48,8 +48,8 @@ def train(make_driver, iterations=4, seed=0):
     envs = [load("CartPole-v1", 4, seed=100 * index) for index in range(3)]
     network = functools.partial(ActorCriticNetwork, rnn=functools.partial(GRU, units=8), seed=1)
     algorithm = PPOAlgorithm(ActorCriticPolicy(*make_specs(envs[0]), network=network))
-    training = UnrollTraining(num_epochs=2, num_minibatches=2)
-    learner = KeepingLearner(algorithm, SGD(), training, max_grad_norm=0.5)
+    settings = LearnerSettings(max_grad_norm=0.5)
+    learner = KeepingLearner(algorithm, SGD(), num_epochs=2, num_minibatches=2, settings=settings)
     driver = make_driver(envs, learner, unroll_length=7)
     driver.start()
     try:
@@ -345,7 +345,7 @@ def test_a_copy_acts_like_the_policy_and_shares_no_variable(cls):
     env = load("CartPole-v1", 4, seed=0)
     network = functools.partial(ActorCriticNetwork, rnn=LSTM, share_layers=False, spectral_norm=True)
     policy = ActorCriticPolicy(*make_specs(env), network=network)
-    Learner(cls(policy), SGD())
+    build_learner(cls(policy), SGD())
     actor = policy.copy()
     assert not {id(v) for v in actor.variables} & {id(v) for v in policy.variables}
     for ours, theirs in zip(actor.variables, policy.variables, strict=True):

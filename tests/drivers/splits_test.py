@@ -124,7 +124,7 @@ alf.environments.load.batch_size = 6
 alf.environments.load.num_splits = 3
 alf.environments.load.num_workers = 1
 ActorCriticNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 Adam.learning_rate = 0.01
 DriverSettings.learn_queue_cap = 6
 """

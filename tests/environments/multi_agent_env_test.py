@@ -545,7 +545,7 @@ alf.environments.load.batch_size = 2
 alf.environments.load.num_workers = {num_workers}
 DriverSettings.learn_queue_cap = 2
 ActorCriticNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 Adam.learning_rate = 0.01
 StopCriteria.num_iterations = 2
 """

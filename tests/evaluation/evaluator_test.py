@@ -28,7 +28,7 @@ from alf.core.nest_utils import to_tensor_spec
 from alf.core.randomness import bootstrap_interval
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluation
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.runs import checkpoint_files as files
@@ -36,7 +36,14 @@ from alf.runs.saved_run import SavedRun, load_agent
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_checkpointer, build_offline_driver, build_trainer, driver_of, find_evaluator
+from tests.builders import (
+    build_checkpointer,
+    build_learner,
+    build_offline_driver,
+    build_trainer,
+    driver_of,
+    find_evaluator,
+)
 from tests.training import small_runs
 from tests.training.small_runs import EPISODE_LENGTH
 
@@ -166,7 +173,7 @@ def saved(tmp_path_factory):
     env = MatchObservationEnvironment(1)
     specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
     policy = ActorCriticPolicy(*specs, functools.partial(ActorCriticNetwork, fc_layer_params=(8,), seed=0))
-    learner = Learner(ImpalaAlgorithm(policy), optimizers.SGD())
+    learner = build_learner(ImpalaAlgorithm(policy), optimizers.SGD())
     return policy, build_checkpointer(tmp_path_factory.mktemp("saved"), build_offline_driver(learner)).save()
 
 
@@ -429,7 +436,6 @@ alf.environments.load.name = "CartPole-v1"
 alf.environments.load.batch_size = 2
 eval/alf.environments.load.max_episode_steps = 7
 ActorCriticNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = @Adam()
 Evaluator.interval_steps = 20
 Evaluator.num_episodes = 3
 Evaluator.place = "{place}"
@@ -443,9 +449,7 @@ StopCriteria.max_seconds = 300
 def make_configured(root_dir, place, target=7.0, num_workers=1):
     """A trainer of `CONFIG`, in the present configuration. It learns nothing, and waits for evaluations."""
     gin.parse_config(CONFIG.format(place=place, target=target, num_workers=num_workers))
-    driver = driver_of(Experiment())
-    driver.learner._training = small_runs.IdleTraining(driver.learner.replayer)
-    trainer = build_trainer(str(root_dir), driver)
+    trainer = build_trainer(str(root_dir), driver_of(Experiment(learner=small_runs.make_idle_learner)))
     poll = find_evaluator(trainer).poll
     find_evaluator(trainer).poll = lambda timeout=0.0: poll(300.0)
     return trainer

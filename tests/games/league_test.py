@@ -92,7 +92,7 @@ class Improving(Policy):
 
 
 class NoAlgorithm(Algorithm):
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         raise NotImplementedError
 
     calc_loss = train_step

@@ -6,8 +6,9 @@ import functools
 import pytest
 
 from alf.drivers import AsyncOffPolicyDriver
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.training import League
+from tests.builders import build_learner
 from tests.games.league_test import Duel
 from tests.games.policies_test import (
     EPISODE_LENGTH,
@@ -45,7 +46,7 @@ def test_the_rating_of_a_policy_that_learns_rises(tmp_path):
     experiment = {
         "env": Duel,
         "num_groups": 2,
-        "learner": functools.partial(Learner, optimizer=optimizer),
+        "learner": functools.partial(build_learner, optimizer=optimizer),
         "driver": AsyncOffPolicyDriver,
         "policies": League(num_opponents=2, snapshot_interval=10, draw_interval=5),
     }

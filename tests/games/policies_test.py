@@ -20,13 +20,13 @@ from alf.errors import ConfigError
 from alf.evaluation.evaluator import Evaluator
 from alf.games import MappedEnvironment
 from alf.games.policies import Policies
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer, driver_of
+from tests.builders import build_learner, build_trainer, driver_of
 from tests.games.players_test import Chase
 from tests.training.event_files import read_events
 from tests.training.small_runs import make_idle_learner
@@ -43,9 +43,9 @@ class Adam:
     def __init__(self, learning_rate=0.01):
         self._learning_rate = learning_rate
 
-    def __call__(self, algorithm, training):
+    def __call__(self, algorithm, replayer):
         optimizer = optimizers.Adam(self._learning_rate)
-        return Learner(algorithm, optimizer=optimizer, training=training)
+        return build_learner(algorithm, optimizer=optimizer, replayer=replayer)
 
 
 def make_experiment(policies, env=ENV, **kwargs):
@@ -69,8 +69,8 @@ def train(root_dir, experiment, num_iterations, **kwargs):
     return trainer
 
 
-def make_idle_learner_with_adam(algorithm, training):
-    return make_idle_learner(algorithm, training, optimizer=optimizers.Adam(0.01))
+def make_idle_learner_with_adam(algorithm, replayer):
+    return make_idle_learner(algorithm, replayer, optimizer=optimizers.Adam(0.01))
 
 
 def values(policy):
@@ -200,7 +200,7 @@ def test_settings_come_from_the_scope_of_the_policy(tmp_path):
         """
         a/PPOAlgorithm.clip_range = 0.3
         b/PPOAlgorithm.clip_range = 0.1
-        a/alf.Learner.max_policy_lag = 3
+        a/LearnerSettings.max_policy_lag = 3
         """
     )
     experiment = make_experiment(Policies(("a", "b")), algorithm=PPOAlgorithm)
@@ -298,7 +298,7 @@ class Matching(Policy):
 
 
 class NoAlgorithm(Algorithm):
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         raise NotImplementedError
 
     calc_loss = train_step
@@ -412,6 +412,6 @@ def test_a_run_of_several_policies_copies_another_one(tmp_path):
 
 def test_an_optimizer_belongs_to_one_learner():
     optimizer = optimizers.Adam(0.01)
-    shared = functools.partial(Learner, optimizer=optimizer)
+    shared = functools.partial(build_learner, optimizer=optimizer)
     with pytest.raises(ConfigError, match="the optimizer of another learner"):
         driver_of(make_experiment(Policies(("a", "b")), learner=shared))

@@ -32,7 +32,7 @@ WORKLOADS = {
     "ppo, Pong": ["ppo", "ALE/Pong-v5", *LOCKSTEP, "num_epochs=1"],
     "dqn, Pong": ["dqn", "ALE/Pong-v5", *LOCKSTEP, *EIGHT],
 }
-EXAMPLE_ON_GPU = ["Experiment.learner_device = 'GPU:0'", "alf.Learner.jit_compile = False"]
+EXAMPLE_ON_GPU = ["Experiment.learner_device = 'GPU:0'", "LearnerSettings.jit_compile = False"]
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +100,7 @@ def test_a_learner_on_the_gpu(run, tmp_path, algorithm, env, settings):
         ("appo_memory.gin", []),  # a GRU
         ("selfplay_connect_four.gin", []),  # several policies and a league
         ("simple_spread.gin", []),
-        ("mixed_pendulum.gin", ["ReplayTraining.initial_collect_steps = 100"]),
+        ("mixed_pendulum.gin", ["ReplayLearner.initial_collect_steps = 100"]),
         ("spaces_dict.gin", []),
         ("appo_halfcheetah.gin", []),  # an observation normalizer
     ],

@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 import alf  # before TensorFlow
+from tests.builders import build_learner
 from tests.gpu import pretend
 
 pretend.load()  # before anything looks for devices
@@ -167,7 +168,6 @@ def graph_environments():
     """Trains in environments whose steps are operations of TensorFlow, by all drivers."""
     from alf.algorithms import ImpalaAlgorithm
     from alf.drivers import AsyncOffPolicyDriver, DriverSettings, EnvSpecs, SyncOffPolicyDriver
-    from alf.learner import Learner
     from alf.learner.optimizers import Adam
     from alf.policies import ActorCriticPolicy
     from alf.tools.throughput import collect_and_train
@@ -181,7 +181,9 @@ def graph_environments():
     ):
         envs = [CountingTFEnvironment(2, 4, i) for i in range(2)]
         specs = EnvSpecs(envs)
-        learner = Learner(ImpalaAlgorithm(ActorCriticPolicy(specs.observation, specs.action)), Adam(1e-3))
+        learner = build_learner(
+            ImpalaAlgorithm(ActorCriticPolicy(specs.observation, specs.action)), Adam(1e-3)
+        )
         driver = driver_class(envs, learner.policy, 8, DriverSettings(actor_device=actor_device))
         driver.start()
         for _ in range(3):
@@ -195,7 +197,6 @@ def optimizers():
     """Where the optimizer's state is if the weights are on the CPU, and on the GPU."""
     from alf.algorithms import ImpalaAlgorithm
     from alf.drivers import EnvSpecs
-    from alf.learner import Learner
     from alf.learner.optimizers import Adam
     from alf.policies import ActorCriticPolicy
 
@@ -204,7 +205,7 @@ def optimizers():
         with tf.device(device):
             algorithm = ImpalaAlgorithm(ActorCriticPolicy(specs.observation, specs.action))
         optimizer = Adam(1e-3)
-        Learner(algorithm, optimizer)
+        build_learner(algorithm, optimizer)
         places.append(devices_of(tf.nest.flatten(optimizer._slots)))
     return places
 
@@ -213,7 +214,7 @@ def by_hand():
     """Trains without `Experiment`, as a script does: TensorFlow puts the weights on the GPU."""
     from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
     from alf.drivers import AsyncOffPolicyDriver, DriverSettings, EnvSpecs, SyncOffPolicyDriver
-    from alf.learner import Learner, ReplayTraining
+    from alf.learner import ReplayLearner
     from alf.learner.optimizers import Adam
     from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
     from alf.replay import PrioritizedReplayer, UniformReplayer
@@ -226,8 +227,8 @@ def by_hand():
         training = None
         if replayer_class is not None:
             replayer = replayer_class(specs.unroll_spec(policy, 8), 2, capacity=1000)
-            training = ReplayTraining(replayer, mini_batch_size=8)
-        return envs, Learner(algorithm_class(policy), Adam(1e-3), training)
+            training = functools.partial(ReplayLearner, replayer=replayer, mini_batch_size=8)
+        return envs, build_learner(algorithm_class(policy), Adam(1e-3), training)
 
     results = []
     for kinds in (

@@ -10,9 +10,10 @@ import tensorflow as tf
 from alf.algorithms import Algorithm, ImpalaAlgorithm
 from alf.data_structures import FIRST, LossInfo, PolicyState
 from alf.errors import ConfigError
-from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
+from alf.learner import UnrollLearner, optimizers
 from alf.policies.data_transformers import Pipeline, RewardScaling, RewardWeighting
 from alf.replay import UniformReplayer
+from tests.builders import build_learner
 from tests.learner import small_learners
 from tests.learner.learner_test import (
     SPEC,
@@ -32,14 +33,14 @@ def make_replay_learner(algorithm=Quadratic, **settings):
     pipeline = algorithm.policy.data_transformer
     reward = tf.TensorSpec((*UNROLL_SPEC.reward.shape, *pipeline.input_reward_spec.shape))
     spec = UNROLL_SPEC._replace(reward=reward, state=PolicyState(transformer=pipeline.state_spec))
-    training = ReplayTraining(UniformReplayer(spec, num_envs=1, capacity=100), mini_batch_size=64)
-    return Learner(algorithm, optimizers.SGD(0.001), training, **settings)
+    replayer = UniformReplayer(spec, num_envs=1, capacity=100)
+    return build_learner(algorithm, optimizers.SGD(0.001), replayer=replayer, mini_batch_size=64, **settings)
 
 
 def list_operations(learner):
     """The names of all operations of a learner's updates, those of the functions that they call included."""
     names = []
-    for traced in learner._training._train_on._function._list_all_concrete_functions():
+    for traced in learner._train_on._function._list_all_concrete_functions():
         definition = traced.graph.as_graph_def(add_shapes=False)
         nodes = [*definition.node, *(node for f in definition.library.function for node in f.node_def)]
         names += [node.name for node in nodes]
@@ -227,7 +228,7 @@ def test_every_kind_of_update_keeps_them(how):
         "jit": lambda: make_learner(jit_compile=True, **SHOWN),
         "strategy": lambda: make_learner(strategy=tf.distribute.MirroredStrategy(["CPU:0"]), **SHOWN),
         "minibatches": lambda: make_learner(
-            training=UnrollTraining(num_epochs=2, num_minibatches=2), **SHOWN
+            make=functools.partial(UnrollLearner, num_epochs=2, num_minibatches=2), **SHOWN
         ),
     }[how]
     learner = make()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.errors import ConfigError
-from alf.learner import UnrollTraining, optimizers
+from alf.learner import UnrollLearner, optimizers
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import GRU
 from tests.learner import learner_test
@@ -49,7 +49,7 @@ def test_updates_are_the_same():
     learners = [
         learner_test.make_learner(
             optimizer=optimizers.SGD(0.1),
-            training=UnrollTraining(num_epochs=2),
+            make=functools.partial(UnrollLearner, num_epochs=2),
             jit_compile=jit_compile,
         )
         for jit_compile in (False, True)

@@ -2,6 +2,7 @@
 """Learner: one update against NumPy, divergence, policy lag, counters, traces and state."""
 
 import contextlib
+import functools
 import gc
 import json
 import weakref
@@ -18,9 +19,10 @@ from alf.core.devices import list_devices
 from alf.core.tf_runtime import single_threaded
 from alf.data_structures import FIRST, LAST, MID, NO_VERSION, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError, DivergedError, EnvError
-from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
+from alf.learner import ReplayLearner, optimizers
 from alf.policies import Policy
 from alf.replay import MixInReplayer, PrioritizedReplayer, UniformReplayer, make_replayer
+from tests.builders import build_learner
 
 SPEC = tf.TensorSpec((), tf.float32)
 
@@ -45,7 +47,7 @@ class Quadratic(Algorithm):
         self.updates_seen = tf.Variable(0, trainable=False)
         self.iterations_seen = []
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         return tf.reduce_sum(experience.reward)
 
     def calc_loss(self, experience, train_info):
@@ -85,7 +87,7 @@ def make_experience(reward=1.0, q=1, t=1, b=1, observation=0.0, version=0):
 
 
 def make_learner(cls=Quadratic, optimizer=None, **kwargs):
-    return Learner(cls(), optimizer or optimizers.SGD(1.0), **kwargs)
+    return build_learner(cls(), optimizer or optimizers.SGD(1.0), **kwargs)
 
 
 def train(learner, **kwargs):
@@ -150,7 +152,7 @@ class Summarizing(Quadratic):
 
 
 def test_hooks_add_scalars_to_the_summary():
-    learner = make_learner(Summarizing, optimizers.SGD(0.1), training=UnrollTraining(num_epochs=2))
+    learner = make_learner(Summarizing, optimizers.SGD(0.1), num_epochs=2)
     summary = train(learner, reward=2.0)
     # The weights are (3, 4), then 0.8 times that.
     np.testing.assert_allclose(summary["squares"], (25 + 0.64 * 25) / 2, rtol=1e-6)
@@ -220,7 +222,7 @@ def test_gin_sets_the_train_step_counter():
     counter = tf.Variable(0, dtype=tf.int64)
     with gin.unlock_config():
         gin.external_configurable(lambda: counter, "own_counter")
-        gin.parse_config("alf.Learner.train_step_counter = @own_counter()")
+        gin.parse_config("LearnerSettings.train_step_counter = @own_counter()")
     try:
         train(make_learner())
     finally:
@@ -233,7 +235,7 @@ def test_a_counter_that_cannot_count_updates_is_refused(subtests):
     for kind, counters in kinds.items():
         for counter in counters:
             with subtests.test(counter=counter):
-                with pytest.raises(ConfigError, match=f"Learner.train_step_counter is .* {kind}"):
+                with pytest.raises(ConfigError, match=f"LearnerSettings.train_step_counter is .* {kind}"):
                     make_learner(train_step_counter=counter)
 
 
@@ -271,7 +273,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(jit_compile):
 
 def test_an_observation_that_is_not_finite_is_named():
     class Observing(Quadratic):
-        def train_step(self, experience, state):
+        def train_step(self, experience, prepared):
             return tf.reduce_sum(experience.observation)
 
     with pytest.raises(EnvError, match="because the observation in the experience is not"):
@@ -289,7 +291,7 @@ def test_training_goes_on_after_a_batch_that_diverged():
 
 def test_other_errors_of_the_graph_pass_through():
     class Broken(Quadratic):
-        def train_step(self, experience, state):
+        def train_step(self, experience, prepared):
             with tf.control_dependencies([tf.debugging.Assert(tf.constant(False), ["mine"])]):
                 return tf.reduce_sum(experience.reward)
 
@@ -311,11 +313,11 @@ def test_experience_is_trained_on_once_and_together():
 def test_one_trace_serves_all_updates():
     learner = make_learner(optimizer=optimizers.SGD(0.01))
     train(learner, q=2, t=3, b=2)
-    traces = learner._training._train_on.num_traces
+    traces = learner._train_on.num_traces
     assert traces <= 2, "one that makes the optimizer's slots, one that uses them"
     for _ in range(4):
         train(learner, q=2, t=3, b=2)
-    assert learner._training._train_on.num_traces == traces
+    assert learner._train_on.num_traces == traces
 
 
 def test_max_grad_norm_is_checked(subtests):
@@ -338,7 +340,7 @@ class Weighted(Quadratic):
         self.progress.updates.assign(UPDATES)
         self.seen = tf.Variable(tf.zeros((4, 2)), trainable=False)
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         return self.seen.assign(experience.weight)
 
     def calc_loss(self, experience, train_info):
@@ -418,7 +420,7 @@ def test_a_limit_that_drops_most_steps_is_one_warning(caplog):
             assert train_on_versions(learner)["dropped_fraction"] == pytest.approx(dropped)
             assert len(list_warnings()) == (limit == 0 and i >= 49)
     assert list_warnings() == [
-        "alf.Learner.max_policy_lag = 0 drops 80 % of the steps, whose policies are 1.4 updates old: "
+        "LearnerSettings.max_policy_lag = 0 drops 80 % of the steps, whose policies are 1.4 updates old: "
         "raise it, or lower DriverSettings.max_waiting_batches or the updates of each batch"
     ]
 
@@ -451,7 +453,7 @@ UNROLL_SPEC = tf.nest.map_structure(
 class Prioritizing(Quadratic):
     """Observations count too, and the priorities are the rewards, finite or not."""
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         return tf.reduce_sum(experience.reward) + 0.0 * tf.reduce_sum(experience.observation)
 
     def calc_loss(self, experience, train_info):
@@ -462,8 +464,8 @@ class Prioritizing(Quadratic):
 
 def make_replay_learner(cls=Quadratic, replayer_class=UniformReplayer, jit_compile=False, **settings):
     replayer = replayer_class(UNROLL_SPEC, num_envs=1, capacity=100)
-    training = ReplayTraining(replayer, **{"mini_batch_size": 4, **settings})
-    return Learner(cls(), optimizers.SGD(0.001), training, jit_compile=jit_compile)
+    training = functools.partial(ReplayLearner, replayer=replayer, **{"mini_batch_size": 4, **settings})
+    return build_learner(cls(), optimizers.SGD(0.001), training, jit_compile=jit_compile)
 
 
 def observe_unroll(learner, start=MID, reward=1.0, **kwargs):
@@ -477,11 +479,11 @@ def observe_unroll(learner, start=MID, reward=1.0, **kwargs):
 def without_updates(monkeypatch):
     """Learners count updates and make none: for tests of how many are due."""
 
-    def count(training, learner, replayer, num_updates):
+    def count(learner, replayer, num_updates):
         learner.progress.updates.assign_add(num_updates)
         return {"loss": 0.0} if num_updates else {}
 
-    monkeypatch.setattr(ReplayTraining, "_train", count)
+    monkeypatch.setattr(ReplayLearner, "_train_on_part", count)
 
 
 @pytest.mark.parametrize(
@@ -505,9 +507,8 @@ def test_a_replayed_number_that_is_not_finite_is_named(replayer_class, takes_all
 def test_two_learners_with_different_settings_do_not_disturb_each_other(without_updates):
     def run(ratio, max_grad_norm, num_epochs):
         replaying = make_replay_learner(replay_ratio=ratio)
-        training = UnrollTraining(num_epochs=num_epochs)
         unrolling = make_learner(
-            optimizer=optimizers.SGD(0.1), training=training, max_grad_norm=max_grad_norm
+            optimizer=optimizers.SGD(0.1), num_epochs=num_epochs, max_grad_norm=max_grad_norm
         )
         return replaying, unrolling
 
@@ -588,8 +589,8 @@ def test_steps_that_fill_a_buffer_again_after_a_restart_earn_no_updates(num_stop
 def test_the_credit_of_mixed_in_unrolls_survives_a_restart():
     def make():
         replayer = MixInReplayer(UNROLL_SPEC, max_unrolls=8, replay_proportion=0.4)
-        learner = Learner(Quadratic(), optimizers.SGD(0.001), UnrollTraining(replayer))
-        learner._training._train_on = lambda inputs, learner: {"loss": tf.constant(0.0)}  # no update
+        learner = build_learner(Quadratic(), optimizers.SGD(0.001), replayer=replayer)
+        learner._train_on = lambda inputs: {"loss": tf.constant(0.0)}  # no update
         return learner
 
     def num_unrolls(learner, i):
@@ -631,7 +632,7 @@ def test_a_copy_has_its_new_version_once_all_weights_are_there(monkeypatch):
 
 def count_traces(learner):
     """How often the updates of a learner were traced."""
-    return learner._training._train_on.num_traces
+    return learner._train_on.num_traces
 
 
 def test_learners_from_replay_do_not_trace_again():
@@ -658,10 +659,7 @@ def test_passes_over_a_growing_buffer_do_not_trace_again():
 
 def test_learners_of_unrolls_do_not_trace_again():
     training = dict(num_epochs=2, num_minibatches=2)
-    learners = [
-        make_learner(training=UnrollTraining(**training), jit_compile=jit_compile)
-        for jit_compile in (False, True)
-    ]
+    learners = [make_learner(**training, jit_compile=jit_compile) for jit_compile in (False, True)]
     for learner in learners:
         train(learner, reward=0.01, b=2)
     counts = [count_traces(learner) for learner in learners]
@@ -675,7 +673,7 @@ def test_learners_of_unrolls_do_not_trace_again():
 def test_nothing_keeps_a_learner_alive():
     kinds = {
         "unrolls": make_learner(),
-        "jit": make_learner(jit_compile=True, training=UnrollTraining(num_epochs=2)),
+        "jit": make_learner(jit_compile=True, num_epochs=2),
         "replay": make_replay_learner(),
         "whole buffer": make_replay_learner(whole_replay_buffer_training=True, jit_compile=True),
     }
@@ -684,7 +682,7 @@ def test_nothing_keeps_a_learner_alive():
         learner = kinds.pop(kind)
         observe_unroll(learner, FIRST)
         assert learner.train()
-        parts = learner, learner.algorithm, learner.policy, learner._training
+        parts = learner, learner.algorithm, learner.policy
         references[kind] = [weakref.ref(part) for part in parts]
     del learner, parts
     gc.collect()
@@ -705,14 +703,14 @@ def test_operations_run_at_the_same_time_where_losses_have_several_passes(
         pytest.skip("with a GPU every graph has TensorFlow's own executor")
     seen = []
 
-    def train(update):
+    def train():
         seen.append(context.context().function_call_options.executor_type)
-        return method(update)
+        return method()
 
     monkeypatch.setattr(tf.config.threading, "get_intra_op_parallelism_threads", lambda: num_threads)
     learner = make_replay_learner() if replays else make_learner()
-    method = learner._training.train
-    monkeypatch.setattr(learner._training, "train", train)
+    method = learner._make_due_updates
+    monkeypatch.setattr(learner, "_make_due_updates", train)
     # Also inside the other: a graph that was traced for one executor does not run with the other.
     for outside in (contextlib.nullcontext, single_threaded):
         with outside():

@@ -380,10 +380,10 @@ MISFITS = [
     ({"actor": SGD(), "value": SGD()}, r"has the keys \['actor', 'value'\]"),
     ({"all": SGD()}, r"has the keys \['all'\]"),
     ({"actor": SAME, "critic": SAME}, "holds one optimizer twice: .* different instances"),
-    ({"actor": SGD(), "critic": 3}, r"Learner.optimizer\['critic'\] is 3"),
-    ({"actor": SGD(), "critic": None}, r"Learner.optimizer\['critic'\] is None"),
+    ({"actor": SGD(), "critic": 3}, r"UnrollLearner.optimizer\['critic'\] is 3"),
+    ({"actor": SGD(), "critic": None}, r"UnrollLearner.optimizer\['critic'\] is None"),
     ("nope", "optimizer is 'nope': Keras has .*"),
-    (SGD, "Learner.optimizer is .*SGD"),
+    (SGD, "UnrollLearner.optimizer is .*SGD"),
 ]
 
 

@@ -16,11 +16,11 @@ import tensorflow as tf
 import alf  # noqa: F401  (before TensorFlow)
 from alf.drivers import SyncOffPolicyDriver
 from alf.errors import LostPeerError
-from alf.learner import Learner, UnrollTraining, optimizers
+from alf.learner import UnrollLearner, optimizers
 from alf.learner.peers import Peers, make_multi_worker_strategy
 from alf.policies.data_transformers import ObservationNormalizer
 from alf.training import Experiment
-from tests.builders import collect_and_observe, driver_of
+from tests.builders import build_learner, collect_and_observe, driver_of
 from tests.learner.replicas_program import parts
 
 NUM_ITERATIONS = 3
@@ -29,11 +29,12 @@ SECONDS = 200  # that the other process lives on at most
 
 
 def make_driver(strategy):
-    def make_learner(algorithm, training, **settings):
-        training = UnrollTraining(training.replayer, num_epochs=2)
+    def make_learner(algorithm, replayer, **settings):
         # Not Adam, which makes steps of equal size from gradients that are 0 but for rounding.
         optimizer = optimizers.SGD(0.1)
-        return Learner(algorithm, optimizer, training, max_grad_norm=1.0, **settings)
+        return build_learner(
+            algorithm, optimizer, UnrollLearner, replayer, num_epochs=2, max_grad_norm=1.0, **settings
+        )
 
     return driver_of(
         Experiment(

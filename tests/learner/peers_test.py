@@ -64,7 +64,7 @@ def test_an_error_of_tensorflow_while_it_connects_is_shown(monkeypatch):
 
 def test_a_strategy_that_is_made_too_late_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("TF_CONFIG", tf_config(find_free_ports(1), 0))
-    changes = ["alf.Learner.strategy = @MultiWorkerMirroredStrategy()"]
+    changes = ["LearnerSettings.strategy = @MultiWorkerMirroredStrategy()"]
     with pytest.raises(ConfigError, match="before TensorFlow starts: set Experiment.strategy"):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
 

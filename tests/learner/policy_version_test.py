@@ -9,7 +9,7 @@ from alf.algorithms import Algorithm
 from alf.data_structures import LossInfo, PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.environments import load
-from alf.learner import Learner, UnrollTraining
+from alf.learner import UnrollLearner
 from alf.learner.optimizers import SGD
 from alf.policies.policy import Policy
 from tests.builders import build_driver, collect_and_observe
@@ -33,7 +33,7 @@ class ShowsWeight(Policy):
 class AddsOne(Algorithm):
     """Adds 1 to each weight at each update."""
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         return ()
 
     def calc_loss(self, experience, train_info):
@@ -52,7 +52,7 @@ class MovesTarget(AddsOne):
         self.target.assign_add(1.0)
 
 
-class KeepsVersions(Learner):
+class KeepsVersions(UnrollLearner):
     """Keeps the weight that each answer used, and the version that it says."""
 
     def __init__(self, *args):
@@ -65,16 +65,18 @@ class KeepsVersions(Learner):
         super().observe(experience)
 
 
-def make(algorithm=AddsOne, training=None):
+def make_parts(algorithm=AddsOne, num_epochs=1):
     envs = [load("CartPole-v1", 16, seed=i, num_workers=0) for i in range(2)]
     specs = EnvSpecs(envs)
-    learner = KeepsVersions(algorithm(ShowsWeight(specs.observation, specs.action)), SGD(1.0), training)
+    learner = KeepsVersions(
+        algorithm(ShowsWeight(specs.observation, specs.action)), SGD(1.0), num_epochs=num_epochs
+    )
     return envs, learner
 
 
 @pytest.mark.parametrize("num_epochs", [1, 2])
 def test_answers_are_never_of_older_weights_than_they_say(num_epochs):
-    envs, learner = make(training=UnrollTraining(num_epochs=num_epochs))
+    envs, learner = make_parts(num_epochs=num_epochs)
     driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=8)
     driver.start()
     try:
@@ -100,7 +102,7 @@ def list_earlier(operation):
 
 
 def test_the_counter_waits_for_every_change():
-    envs, learner = make(MovesTarget)
+    envs, learner = make_parts(MovesTarget)
     spec = EnvSpecs(envs).unroll_spec(learner.policy, 8)
     learner.observe(tf.nest.map_structure(lambda x: tf.zeros((1, *x.shape), x.dtype), spec))
     learner.train()

@@ -16,13 +16,13 @@ import alf  # noqa: F401  (before TensorFlow)
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.drivers import SyncOffPolicyDriver
 from alf.environments import load
-from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
+from alf.learner import ReplayLearner, UnrollLearner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.networks.recurrent import LSTM
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.replay import PrioritizedReplayer
 from alf.training import Experiment
-from tests.builders import collect_and_observe, driver_of
+from tests.builders import build_learner, collect_and_observe, driver_of
 
 # Two where unrolls may begin with a recurrent state. A larger buffer would be traced again.
 NUM_ITERATIONS = {"ppo": 2, "impala": 2, "dqn": 1, "sac": 1}
@@ -36,7 +36,13 @@ def without_random_numbers():
 
 def replay(replayer):
     """All sequences of the buffer in turn, not those that chance selects."""
-    return ReplayTraining(replayer, mini_batch_size=8, mini_batch_length=4, whole_replay_buffer_training=True)
+    return functools.partial(
+        ReplayLearner,
+        replayer=replayer,
+        mini_batch_size=8,
+        mini_batch_length=4,
+        whole_replay_buffer_training=True,
+    )
 
 
 def parts(kind):
@@ -69,14 +75,13 @@ def parts(kind):
 
 def make_driver(kind, strategy):
     settings = parts(kind)
-    in_minibatches = functools.partial(UnrollTraining, num_epochs=2, num_minibatches=2)
+    in_minibatches = functools.partial(UnrollLearner, num_epochs=2, num_minibatches=2)
 
-    def make_learner(algorithm, training):
-        make_training = replay if "exp_replayer" in settings else in_minibatches
-        chosen = make_training(training.replayer)
+    def make_learner(algorithm, replayer):
+        chosen = replay(replayer) if "exp_replayer" in settings else in_minibatches
         # Not Adam, which makes steps of equal size from gradients that are 0 but for rounding.
         optimizer = optimizers.SGD(0.1)
-        return Learner(algorithm, optimizer, chosen, max_grad_norm=1.0, strategy=strategy)
+        return build_learner(algorithm, optimizer, chosen, replayer, max_grad_norm=1.0, strategy=strategy)
 
     return driver_of(
         Experiment(

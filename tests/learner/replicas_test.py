@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Learner.strategy: its checkpoints and settings. `replicas_program_test` compares the updates."""
+"""LearnerSettings.strategy: its checkpoints and settings. `replicas_program_test` compares the updates."""
 
 from unittest import mock
 
@@ -70,13 +70,13 @@ def test_an_object_that_adds_no_gradients_up_is_refused():
 
 
 def test_wrong_settings_are_named(tmp_path):
-    changes = ["alf.Learner.strategy = @MirroredStrategy"]
+    changes = ["LearnerSettings.strategy = @MirroredStrategy"]
     with pytest.raises(
-        ConfigError, match=r"Learner.strategy is .*: .* @MirroredStrategy\(\) with parentheses"
+        ConfigError, match=r"LearnerSettings.strategy is .*: .* @MirroredStrategy\(\) with parentheses"
     ):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
-    changes = ["alf.Learner.strategy = @MirroredStrategy()", "alf.Learner.jit_compile = True"]
-    with pytest.raises(ConfigError, match="Learner.jit_compile is True: "):
+    changes = ["LearnerSettings.strategy = @MirroredStrategy()", "LearnerSettings.jit_compile = True"]
+    with pytest.raises(ConfigError, match="LearnerSettings.jit_compile is True: "):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
 
 

@@ -10,12 +10,13 @@ from alf.core.nest_utils import zero_where, zeros_from_spec
 from alf.data_structures import FIRST, Experience, TimeStep
 from alf.drivers import EnvSpecs
 from alf.drivers.actor_thread import act
-from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
+from alf.learner import ReplayLearner, UnrollLearner, optimizers
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.replay import UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
+from tests.builders import build_learner
 
 T = 4  # steps of an unroll
 
@@ -51,27 +52,31 @@ def make_learner(algorithm, env, rnn=None, optimizer=None, transformers=(), **se
         algorithm = algorithm(policy)
     if algorithm in (DqnAlgorithm, SacAlgorithm):
         replayer = UniformReplayer(specs.unroll_spec(policy, T), specs.num_envs)
-        training = ReplayTraining(
-            replayer, mini_batch_size=8, mini_batch_length=1, whole_replay_buffer_training=True
+        training = functools.partial(
+            ReplayLearner,
+            replayer=replayer,
+            mini_batch_size=8,
+            mini_batch_length=1,
+            whole_replay_buffer_training=True,
         )
     else:
         is_ppo = algorithm is not ImpalaAlgorithm
-        training = UnrollTraining(num_epochs=2, num_minibatches=2) if is_ppo else None
+        training = functools.partial(UnrollLearner, num_epochs=2, num_minibatches=2) if is_ppo else None
     optimizer = optimizer or optimizers.SGD(0.1)
-    return Learner(algorithm, optimizer, training, **settings)
+    return build_learner(algorithm, optimizer, training, **settings)
 
 
 def without_graph(learner):
     """Lets a learner of unrolls update in eager mode, and returns it: tracing would take most of the time."""
 
-    def update(tensors, _):
+    def update(tensors):
         tf.config.run_functions_eagerly(True)
         try:
-            return learner._training._make_updates(tensors, learner._update)
+            return learner._make_updates(tensors)
         finally:
             tf.config.run_functions_eagerly(False)
 
-    learner._training._train_on = update
+    learner._train_on = update
     return learner
 
 

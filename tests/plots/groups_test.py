@@ -25,7 +25,7 @@ def group(*settings, **kwargs):
     [
         *("Experiment.seed", "a/ActorCriticNetwork.seed", "StopCriteria.num_env_steps"),
         *("Summaries.interval", "Checkpoints.interval", "Evaluator.num_episodes"),
-        *("Monitoring.stall_timeout", "alf.Learner.debug_summaries", "eval/Mine.x"),
+        *("Monitoring.stall_timeout", "LearnerSettings.debug_summaries", "eval/Mine.x"),
         *("alf.environments.load.num_workers", "Experiment.learner_device"),
     ],
 )

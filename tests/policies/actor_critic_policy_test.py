@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from alf.core.nest_utils import BoundedTensorSpec, zero_where, zeros_from_spec
-from alf.data_structures import FIRST, LAST, MID, Experience, TimeStep
+from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
 from alf.errors import ConfigError
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, SacPolicy
@@ -176,7 +176,8 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn, share_layers, m
         lambda s: tf.constant(rng.normal(size=(rows, *s.shape)), s.dtype), policy.state_spec
     )
     experience = Experience(step_type, *[()] * 9)._replace(observation=observation)
-    unrolled = policy.unroll(experience, first_state)
+    experience = experience._replace(state=PolicyState(train=first_state))
+    unrolled = policy.unroll(experience)
     assert unrolled.params.shape == (length, rows, 3) and unrolled.value.shape == (length, rows)
     state = first_state
     for t in range(length):
@@ -191,7 +192,8 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn, share_layers, m
         np.testing.assert_allclose(value[first], unrolled.value.numpy()[t][first], rtol=1e-4, atol=1e-5)
     assert bool(policy.value_variables) == (not share_layers)
     if rnn is not None:
-        other = policy.unroll(experience, zeros_from_spec(policy.state_spec, rows))
+        zeros = PolicyState(train=zeros_from_spec(policy.state_spec, rows))
+        other = policy.unroll(experience._replace(state=zeros))
         assert np.abs(other.value[0] - unrolled.value[0]).max() > 1e-4, "the first state matters"
 
 

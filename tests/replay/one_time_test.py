@@ -3,6 +3,7 @@
 
 import functools
 import json
+from unittest import mock
 
 import gin
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from alf.data_structures import FIRST
 from alf.errors import ConfigError
-from alf.learner import ReplayTraining, UnrollTraining
+from alf.learner import ReplayLearner, UnrollLearner
 from alf.replay import (
     CyclicOneTimeReplayer,
     MixInReplayer,
@@ -145,11 +146,12 @@ def test_what_is_no_replayer_for_these_environments_is_refused(make_replayer, me
 
 
 @pytest.mark.parametrize("wrong", ["uniform", OneTimeReplayer, 3])
-def test_a_training_takes_replayers_of_its_kind_alone(wrong):
-    with pytest.raises(ConfigError, match="UnrollTraining.replayer is .* must be an? UnrollReplayer"):
-        UnrollTraining(wrong)
-    with pytest.raises(ConfigError, match="ReplayTraining.replayer is .* must be a SequenceReplayer"):
-        ReplayTraining(wrong)
+def test_a_learner_takes_replayers_of_its_kind_alone(wrong):
+    algorithm = mock.Mock()
+    with pytest.raises(ConfigError, match="UnrollLearner.replayer is .* must be an? UnrollReplayer"):
+        UnrollLearner(algorithm, replayer=wrong)
+    with pytest.raises(ConfigError, match="ReplayLearner.replayer is .* must be a SequenceReplayer"):
+        ReplayLearner(algorithm, replayer=wrong)
 
 
 def test_unknown_replayer(streams):

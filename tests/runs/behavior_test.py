@@ -17,13 +17,13 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.environments import BehaviorEnvironment
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.episodes import evaluate
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy
 from alf.runs.saved_run import make_env
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment
 from alf.training import Experiment, load_behavior
 from alf.training.collection import check_parts
-from tests.builders import build_trainer, collect_and_observe, driver_of
+from tests.builders import build_learner, build_trainer, collect_and_observe, driver_of
 from tests.training.counting_parts import WeightDecay
 
 BOTH = pytest.mark.parametrize("driver_class", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
@@ -43,7 +43,7 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
         super().__init__(policy)
         self.rows = tf.Variable(0, trainable=False)
 
-    def preprocess(self, experience, state):
+    def preprocess(self, experience):
         is_scripted = tf.equal(experience.observation[..., 2] % 3, 0)
         weight = experience.weight[:-1]
         leads_on = tf.not_equal(experience.step_type[1:], FIRST)
@@ -51,7 +51,7 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
         scripted = tf.boolean_mask(tf.cast(is_scripted, tf.int64)[:-1], leads_on)
         tf.debugging.assert_equal(taken, scripted)
         self.rows.assign_add(tf.size(weight))
-        return super().preprocess(experience, state)
+        return super().preprocess(experience)
 
 
 def make_experiment(make_env, algorithm=DqnAlgorithm, **kwargs):
@@ -61,7 +61,7 @@ def make_experiment(make_env, algorithm=DqnAlgorithm, **kwargs):
         policy=EpsilonGreedyPolicy,
         algorithm=algorithm,
         exp_replayer="uniform",
-        learner=functools.partial(Learner, optimizer=optimizer),
+        learner=functools.partial(build_learner, optimizer=optimizer),
         unroll_length=5,
         seed=0,
     )
@@ -122,7 +122,7 @@ alf.environments.load.batch_size = 2
 ActorCriticNetwork.fc_layer_params = (8,)
 ActorCriticNetwork.rnn = @GRU
 GRU.units = 4
-alf.Learner.optimizer = @SGD()
+UnrollLearner.optimizer = @SGD()
 """
 
 

@@ -18,13 +18,13 @@ from alf.algorithms import ImpalaAlgorithm
 from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import Experience
 from alf.errors import ConfigError, DivergedError, SaveError
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
 from alf.runs import checkpoint_files as files
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import build_checkpointer, build_offline_driver, variables_of
+from tests.builders import build_checkpointer, build_learner, build_offline_driver, variables_of
 
 SPECS = tuple(
     to_tensor_spec(s)
@@ -40,7 +40,7 @@ def make_driver(seed=0, units=8):
     network = functools.partial(ActorCriticNetwork, fc_layer_params=(units,), seed=seed)
     policy = ActorCriticPolicy(*SPECS, network=network)
     optimizer = optimizers.Adam(0.01)
-    driver = build_offline_driver(Learner(ImpalaAlgorithm(policy), optimizer, max_grad_norm=40.0))
+    driver = build_offline_driver(build_learner(ImpalaAlgorithm(policy), optimizer, max_grad_norm=40.0))
     driver.optimizer = optimizer  # for `state`
     return driver
 

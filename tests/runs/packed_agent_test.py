@@ -25,7 +25,7 @@ CONFIG = [
     "alf.environments.load.name = 'CartPole-v1'",
     "alf.environments.load.batch_size = 2",
     "ActorCriticNetwork.fc_layer_params = (8,)",
-    "alf.Learner.optimizer = @Adam()",
+    "UnrollLearner.optimizer = @Adam()",
     "StopCriteria.num_iterations = 2",
 ]
 

@@ -128,7 +128,7 @@ def test_a_part_that_does_not_fit(subtests):
 
 
 LOAD = "alf.environments.load"
-SGD = ("alf.Learner.optimizer = @SGD()", "SGD.learning_rate = 0.1")
+SGD = ("UnrollLearner.optimizer = @SGD()", "SGD.learning_rate = 0.1")
 WRONG_VALUES = {
     ("Experiment.num_envs = 0",): "Experiment.num_envs is 0",
     ("Experiment.num_groups = '2'",): "Experiment.num_groups is '2'",
@@ -144,9 +144,11 @@ WRONG_VALUES = {
     (f"{LOAD}.batch_size = 0",): "load.batch_size is 0: it must be an integer",
     ("ImpalaAlgorithm.discount = 2.0",): "ImpalaAlgorithm.discount is 2.0",
     ("ImpalaAlgorithm.discount = '1'",): "ImpalaAlgorithm.discount is '1'",
-    ("alf.Learner.max_grad_norm = 0",): "max_grad_norm is 0",
-    ("alf.Learner.optimizer = None",): "Learner.optimizer is None: ImpalaAlgorithm needs an optimizer",
-    ("alf.Learner.optimizer = {'a': @Adam()}",): "Learner.optimizer has the keys ['a']",
+    ("LearnerSettings.max_grad_norm = 0",): "max_grad_norm is 0",
+    (
+        "UnrollLearner.optimizer = None",
+    ): "UnrollLearner.optimizer is None: ImpalaAlgorithm needs an optimizer",
+    ("UnrollLearner.optimizer = {'a': @Adam()}",): "UnrollLearner.optimizer has the keys ['a']",
     (*SGD, "SGD.momentum = -5.0"): "SGD.momentum is -5.0: it must be a number at least 0",
     (*SGD, "SGD.momentum = 'bad'"): "SGD.momentum is 'bad': it must be a number",
     (*SGD, "SGD.nesterov = 'no'"): "SGD.nesterov is 'no': it must be True or",

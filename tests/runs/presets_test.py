@@ -110,7 +110,7 @@ def test_every_binding_of_a_preset_is_read(algorithm, kind, caplog, tmp_path):
 @pytest.mark.parametrize("algorithm", ["ppo", "sac"])
 def test_exploration_with_correlated_noise(algorithm, tmp_path):
     lines = ["StopCriteria.num_iterations = 2", "make_action_distribution.noise_correlation = 0.9"]
-    lines += ["ReplayTraining.initial_collect_steps = 8"] * (algorithm == "sac")
+    lines += ["ReplayLearner.initial_collect_steps = 8"] * (algorithm == "sac")
     bind(algorithm, "continuous", *lines)
     driver, learner = make_parts()
     policy = learner.policy
@@ -130,10 +130,10 @@ def test_a_later_file_and_the_user_win():
 
 
 def test_a_size_of_minibatches_replaces_their_number_in_a_preset():
-    bind("ppo", "floats", "UnrollTraining.mini_batch_size = 64")
+    bind("ppo", "floats", "UnrollLearner.mini_batch_size = 64")
     driver, learner = make_parts()
     driver.stop()
-    assert value_of("alf.learner.UnrollTraining.num_minibatches") == 32
+    assert value_of("alf.learner.UnrollLearner.num_minibatches") == 32
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "impala", "dqn"])

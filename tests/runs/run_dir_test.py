@@ -513,7 +513,7 @@ def test_a_config_that_cannot_be_written_is_named(tmp_path, monkeypatch):
         ("Trainer.callbacks", True),
         ("Evaluator.num_episodes", True),
         ("eval/environments.load.max_episode_steps", True),
-        ("main/alf.Learner.summarize_grads_and_vars", True),
+        ("main/LearnerSettings.summarize_grads_and_vars", True),
         ("Trainer.initial_checkpoint", False),
         ("Experiment.unroll_length", False),
         ("Experiment.seed", False),

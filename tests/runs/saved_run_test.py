@@ -26,7 +26,7 @@ from alf.runs.saved_run import SavedRun, load_agent, make_env, restore_policy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
 from tests.builders import build_trainer, driver_of
-from tests.training.small_runs import IdleTraining, add_to_weights
+from tests.training.small_runs import add_to_weights, make_idle_learner
 
 CONFIG = """
 import alf.learner.optimizers
@@ -40,7 +40,7 @@ alf.environments.load.batch_size = 2
 ActorCriticNetwork.fc_layer_params = (8,)
 ActorCriticNetwork.rnn = @GRU
 GRU.units = 4
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 Adam.learning_rate = 0.01
 Checkpoints.interval = {interval}
 StopCriteria.num_iterations = {iterations}
@@ -63,8 +63,8 @@ class KeepAndSave(Callback):
 def make_trainer(root_dir, iterations, interval=300.0):
     """A trainer of `CONFIG`, whose weights move without learning; within `own_config`."""
     gin.parse_config(CONFIG.format(iterations=iterations, interval=interval))
-    driver = driver_of(Experiment())
-    driver.learner._training = IdleTraining(driver.learner.replayer, add_to_weights)
+    learner = functools.partial(make_idle_learner, move=add_to_weights)
+    driver = driver_of(Experiment(learner=learner))
     return build_trainer(str(root_dir), driver)
 
 

@@ -14,14 +14,14 @@ from alf.algorithms import DqnAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.bin.command import first_line
 from alf.core.nest_utils import to_tensor_spec
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import GRU, ActorCriticNetwork, ObservationEncoder
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import ObservationNormalizer
 from alf.runs import checkpoint_files as files
 from alf.runs.warm_start import warm_start
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import build_checkpointer, build_offline_driver, variables_of
+from tests.builders import build_checkpointer, build_learner, build_offline_driver, variables_of
 from tests.training import small_runs
 
 ENCODER = functools.partial(ObservationEncoder, vector_layer_params=(6,))
@@ -249,7 +249,7 @@ def save(folder, algorithm):
     """Writes a checkpoint of an algorithm, none of whose variables is as it was made; returns its path."""
     for number, variable in enumerate(algorithm.variables):
         variable.assign_add(tf.cast(tf.fill(variable.shape, number + 1), variable.dtype))
-    learner = Learner(algorithm, optimizers.Adam())
+    learner = build_learner(algorithm, optimizers.Adam())
     return build_checkpointer(folder, build_offline_driver(learner)).save()
 
 

@@ -4,7 +4,7 @@
 import tensorflow as tf
 
 from alf.data_structures import count_transitions
-from alf.learner import ReplayTraining, UnrollTraining
+from alf.learner import ReplayLearner, UnrollLearner
 
 # What a trainer shows of the updates.
 SHOWN = ("loss", "policy_lag_min", "policy_lag_mean", "policy_lag_max")
@@ -32,5 +32,5 @@ def learn_nothing(monkeypatch, note=lambda learner, experience: None):
         update.progress.updates.assign_add(num_updates)
         return dict.fromkeys(SHOWN, tf.zeros(())) if num_updates else {}
 
-    monkeypatch.setattr(UnrollTraining, "train", train)
-    monkeypatch.setattr(ReplayTraining, "_train", train_from)
+    monkeypatch.setattr(UnrollLearner, "train", train)
+    monkeypatch.setattr(ReplayLearner, "_train", train_from)

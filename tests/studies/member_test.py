@@ -382,7 +382,7 @@ def test_the_pattern_has_these_names_alone():
     for name in (
         "PPOAlgorithm.lambda_",
         "Adam.epsilon",
-        "UnrollTraining.num_epochs",
+        "UnrollLearner.num_epochs",
     ):
         assert not is_tunable(name, Uniform(0.1, 0.9))
     assert is_tunable("own/Tunable.value", Uniform(0.1, 0.9)) and is_tunable(

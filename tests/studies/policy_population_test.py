@@ -58,7 +58,7 @@ entropy/Uniform.high = 0.1
 PolicyPopulation.interval = 60
 PolicyPopulation.seed = 5
 ActorCriticNetwork.fc_layer_params = (8,)
-alf.Learner.optimizer = @Adam()
+UnrollLearner.optimizer = @Adam()
 Adam.learning_rate = 0.5
 """
 DQN = """
@@ -70,8 +70,8 @@ PolicyPopulation.settings = {
   "alf.EpsilonGreedyPolicy.epsilon": @entropy/Uniform(),
 }
 UniformReplayer.capacity = 5000
-ReplayTraining.mini_batch_size = 8
-ReplayTraining.replay_ratio = 0.25
+ReplayLearner.mini_batch_size = 8
+ReplayLearner.replay_ratio = 0.25
 QValueNetwork.fc_layer_params = (8,)
 ActorCriticNetwork.fc_layer_params = None
 """
@@ -513,7 +513,7 @@ def test_a_batch_with_a_single_old_step_is_dropped(tmp_path):
     group = trainer.learner
     for name, learner in group.learners.items():
         note = lambda batch, name=name: seen.append((name, batch.policy_version.numpy().tolist()))  # noqa: E731
-        learner._training = types.SimpleNamespace(observe=note)
+        learner.replayer = types.SimpleNamespace(observe=note)
 
     def observe(name, *versions):
         group.learners[name].observe(types.SimpleNamespace(policy_version=tf.constant(versions, tf.int64)))
@@ -739,7 +739,7 @@ BAD = {
         "policy_0 and policy_2 differ in their algorithm",
     ),
     "optimizers": (
-        "policy_2/alf.Learner.optimizer = @RMSprop()",
+        "policy_2/UnrollLearner.optimizer = @RMSprop()",
         "policy_0 and policy_2 differ in their algorithm, policy or optimizer",
     ),
 }

@@ -15,19 +15,19 @@ import pytest
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import ReplayLearner, optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment
 from alf.training.progress_bar import ProgressBar
 from alf.training.stop_criteria import StopCriteria
 from tests.builders import build_driver, build_offline_driver, build_trainer, driver_of
-from tests.training.counting_parts import make_counting_replay_learner
+from tests.training.counting_parts import CountingReplayLearner
 
 BATCH = 2 * 5 * 4  # rows of a call of `collect` of the synchronous driver
 DRIVERS = [SyncOffPolicyDriver, AsyncOffPolicyDriver]
 # One of the two learns, where both learning and collecting are the subject.
-LEARNERS = {SyncOffPolicyDriver: Learner, AsyncOffPolicyDriver: make_counting_replay_learner}
+LEARNERS = {SyncOffPolicyDriver: ReplayLearner, AsyncOffPolicyDriver: CountingReplayLearner}
 
 
 class Environment(MatchObservationEnvironment):
@@ -63,7 +63,7 @@ def make_trainer(
     made=None,
     experiment=None,
     stop=None,
-    learner=make_counting_replay_learner,
+    learner=CountingReplayLearner,
     **kwargs,
 ):
     """A trainer of DQN in two environments. `experiment`, `stop`: arguments of their constructors."""
@@ -111,7 +111,7 @@ def recorded(tmp_path_factory):
 def test_training_goes_on_after_the_end_of_collection(tmp_path, driver):
     gin.parse_config("""
         Trainer.collect_until_env_steps = 150
-        ReplayTraining.replay_ratio = 0.3
+        ReplayLearner.replay_ratio = 0.3
     """)
     made = []
 
@@ -138,8 +138,8 @@ def test_training_goes_on_after_the_end_of_collection(tmp_path, driver):
 def test_offline_first_then_online(tmp_path, recorded, driver):
     gin.parse_config("""
         Trainer.collect_from_iteration = 6
-        ReplayTraining.initial_collect_steps = 60
-        ReplayTraining.replay_ratio = 0.3
+        ReplayLearner.initial_collect_steps = 60
+        ReplayLearner.replay_ratio = 0.3
     """)
     made = []
 
@@ -163,10 +163,10 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
     for n, done in zip(steps[6:], updates[6:], strict=True):
         assert done == 6 + max(0, math.floor(Fraction("0.3") * (n - start_steps)))
     assert updates[-1] > 6
-    if LEARNERS[driver] is Learner:
+    if LEARNERS[driver] is ReplayLearner:
         assert mixed[0] > 6, "a mixed batch before anything was collected"
     else:
-        sources = trainer.learner._training.sources
+        sources = trainer.learner.sources
         assert sources[:6] == [replayer.offline] * 6 and set(sources[6:]) == {replayer}
     online = replayer._online
     versions = online.gather(online.all_sequences(1), 1).policy_version
@@ -177,8 +177,8 @@ def test_the_two_together_with_passes_over_the_buffer(tmp_path, recorded, monkey
     gin.parse_config("""
         Trainer.collect_from_iteration = 2
         Trainer.collect_until_env_steps = 70
-        ReplayTraining.whole_replay_buffer_training = True
-        ReplayTraining.mini_batch_size = 20
+        ReplayLearner.whole_replay_buffer_training = True
+        ReplayLearner.mini_batch_size = 20
     """)
     shown, update = [], ProgressBar.update
 
@@ -200,7 +200,7 @@ def make_phased_trainer(root_dir, num_iterations, recorded, made=None):
     gin.parse_config("""
         Trainer.collect_from_iteration = 5
         Trainer.collect_until_env_steps = 150
-        ReplayTraining.replay_ratio = 0.3
+        ReplayLearner.replay_ratio = 0.3
     """)
     kwargs = dict(experiment={"offline_buffer": recorded}, checkpoint_replay_buffer=True)
     trainer = make_trainer(root_dir, num_iterations, made=made, **kwargs)
@@ -309,8 +309,8 @@ def test_the_end_of_collection_outlives_an_environment_that_does_not_close(tmp_p
 
 def test_a_run_without_environments_trains_whatever_it_waits_for_elsewhere(tmp_path, recorded):
     gin.parse_config("""
-        ReplayTraining.replay_ratio = 0.3
-        ReplayTraining.initial_collect_steps = 100_000
+        ReplayLearner.replay_ratio = 0.3
+        ReplayLearner.initial_collect_steps = 100_000
     """)
     trainer = make_trainer(tmp_path, 5, experiment={"num_envs": 0, "offline_buffer": recorded})
     trainer.train()
@@ -327,7 +327,7 @@ def test_a_learner_of_unrolls_needs_environments(tmp_path):
 def test_too_little_was_collected(tmp_path):
     gin.parse_config("""
         Trainer.collect_until_env_steps = 10
-        ReplayTraining.mini_batch_length = 50
+        ReplayLearner.mini_batch_length = 50
     """)
     with pytest.raises(ConfigError, match="holds no sequence of 50 steps: it must hold one before"):
         make_trainer(tmp_path, 6).train()

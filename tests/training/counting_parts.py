@@ -4,6 +4,7 @@
 They are for tests of the loop around them: when it ends, what it writes, whom it calls.
 """
 
+import collections
 import contextlib
 import logging as std_logging
 
@@ -15,12 +16,12 @@ from alf.core.randomness import spawn_seeds
 from alf.data_structures import FIRST, Experience, LogRecord, LossInfo, count_transitions
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import StageClock
-from alf.learner import Learner
+from alf.learner import ReplayLearner, UnrollLearner
 
 LAGS = {"policy_lag_min": 0.0, "policy_lag_mean": 0.0, "policy_lag_max": 0.0}
 
 
-class CountingLearner(Learner):
+class CountingLearner(UnrollLearner):
     """Counts environment steps, and an update in each call of `train`; its weights stay as they are.
 
     The loss is the number of the update. The batches of drivers that act must be finite.
@@ -43,29 +44,30 @@ class CountingLearner(Learner):
         return {"loss": float(self.progress.updates), **LAGS}
 
 
-def make_counting_replay_learner(algorithm, training, optimizer):
-    """A learner whose `ReplayTraining` decides when it makes updates, on what, and how many, and counts them.
+class CountingReplayLearner(ReplayLearner):
+    """Decides when it makes updates, on what, and how many, and only counts them.
 
-    `training.sources` lists the replayer of each time that it made some.
+    `sources` is a deque of the replayer of each time that it made some.
     """
-    training.sources = []
 
-    def count_updates(inputs, update, replayer, size):
-        training.sources.append(replayer)
-        update.progress.updates.assign_add(int(inputs[0]))
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.sources = collections.deque()
+        self._train_on = self._count_updates
+
+    def _count_updates(self, inputs, replayer, size):
+        self.sources.append(replayer)
+        self.progress.updates.assign_add(int(inputs[0]))
         return {"loss": 0.0, **LAGS}
-
-    training._train_on = count_updates
-    return Learner(algorithm, optimizer, training)
 
 
 class WeightDecay:
     """Lets an algorithm make the weights smaller, whatever there is to learn from: its graph is small."""
 
-    def preprocess(self, experience, state):
-        return experience
+    def preprocess(self, experience):
+        return ()
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         return ()
 
     def calc_loss(self, experience, train_info):

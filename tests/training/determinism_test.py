@@ -14,7 +14,7 @@ from alf.core.files import find_path
 from alf.drivers import AsyncOffPolicyDriver, DriverSettings, SyncOffPolicyDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluator
-from alf.learner import Learner, UnrollTraining, optimizers
+from alf.learner import UnrollLearner, optimizers
 from alf.networks import LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.runs import experiment as experiment_module
@@ -23,7 +23,7 @@ from alf.runs.digests import find_split, is_noted, read_digests
 from alf.testing.toy_environments import CountingEnvironment, MatchObservationEnvironment, RememberEnvironment
 from alf.training import Experiment, replication
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer, driver_of
+from tests.builders import build_learner, build_trainer, driver_of
 
 ITERATIONS = 9
 STEPS = (
@@ -47,8 +47,8 @@ def ppo(mode, **kwargs):
         "env": functools.partial(MatchObservationEnvironment, 4, episode_length=7),
         "policy": functools.partial(ActorCriticPolicy, network=network),
         "algorithm": PPOAlgorithm,
-        "learner": lambda algorithm, training: Learner(
-            algorithm, optimizers.Adam(1e-2), UnrollTraining(num_epochs=2, num_minibatches=2)
+        "learner": lambda algorithm, replayer: UnrollLearner(
+            algorithm, optimizers.Adam(1e-2), replayer, num_epochs=2, num_minibatches=2
         ),
         "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
         **kwargs,
@@ -61,7 +61,7 @@ def dqn(mode, replayer):
         "policy": EpsilonGreedyPolicy,
         "algorithm": DqnAlgorithm,
         "exp_replayer": replayer,
-        "learner": lambda algorithm, training: Learner(algorithm, optimizers.Adam(1e-2), training),
+        "learner": functools.partial(build_learner, optimizer=optimizers.Adam(1e-2)),
         "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
     }
 
@@ -172,7 +172,7 @@ WRONG = {
         parts=ppo(
             "lockstep",
             exp_replayer="mix_in",
-            learner=functools.partial(Learner, optimizer=optimizers.SGD()),
+            learner=functools.partial(build_learner, optimizer=optimizers.SGD()),
         ),
         checkpoint_replay_buffer=False,
     ),

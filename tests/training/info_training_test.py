@@ -20,7 +20,7 @@ from alf.replay import HybridReplayer
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
 from tests.builders import build_trainer, driver_of
-from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
+from tests.training.counting_parts import CountingReplayLearner, WeightDecay
 from tests.training.event_files import read_events
 from tests.workers.envs import INFO_KEYS, InfoEnv
 
@@ -32,13 +32,13 @@ class InfoDqn(WeightDecay, DqnAlgorithm):
 
     uses_env_info = True
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         observation = tf.cast(experience.observation, tf.float32)
         code = 1000 * observation[..., NUMBER] + observation[..., EPISODE]
         code = tf.where(tf.equal(experience.step_type, FIRST), -1.0, code)
         tf.debugging.assert_equal(experience.env_info["code"], code)
         assert set(experience.env_info) == set(INFO_KEYS)
-        return super().train_step(experience, state)
+        return super().train_step(experience, prepared)
 
 
 def make_env(seed, **kwargs):
@@ -54,7 +54,7 @@ def make_trainer(
     algorithm=InfoDqn,
     num_iterations=10,
     env=make_env,
-    learner=make_counting_replay_learner,
+    learner=CountingReplayLearner,
     **kwargs,
 ):
     """A trainer whose updates are counted alone, but for another `learner`."""

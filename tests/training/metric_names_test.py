@@ -12,7 +12,7 @@ from tf_agents.metrics import py_metrics
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import ArraySpec
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.studies.policy_population import PolicyPopulation
@@ -20,7 +20,7 @@ from alf.studies.ranges import Uniform
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Evaluator, Experiment, League
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_driver, build_trainer, driver_of
+from tests.builders import build_driver, build_learner, build_trainer, driver_of
 from tests.games.league_test import Duel
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_kinds
@@ -112,7 +112,7 @@ def run_impala(root_dir):
         env=RichEnvironment,
         policy=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm=ImpalaAlgorithm,
-        learner=functools.partial(Learner, **learner),
+        learner=functools.partial(build_learner, **learner),
         driver=AsyncOffPolicyDriver,
         evaluator=functools.partial(
             Evaluator, interval_steps=1, num_episodes=4, video_interval=1, env=RichEnvironment
@@ -129,7 +129,7 @@ def run_ppo(root_dir):
         policy=make_policy(ActorCriticPolicy, network),
         algorithm=PPOAlgorithm,
         exp_replayer="cyclic_one_time",
-        learner=functools.partial(Learner, optimizer=optimizer, rollout_summaries=True),
+        learner=functools.partial(build_learner, optimizer=optimizer, rollout_summaries=True),
         driver=functools.partial(build_driver, SyncOffPolicyDriver, metrics=metrics),
     )
 
@@ -140,7 +140,9 @@ def run_dqn(root_dir):
         policy=make_policy(EpsilonGreedyPolicy, QValueNetwork),
         algorithm=DqnAlgorithm,
         exp_replayer="uniform",
-        learner=functools.partial(Learner, optimizer=Adam(), debug_summaries=True, rollout_summaries=True),
+        learner=functools.partial(
+            build_learner, optimizer=Adam(), debug_summaries=True, rollout_summaries=True
+        ),
         driver=SyncOffPolicyDriver,
     )
 
@@ -153,7 +155,7 @@ def run_sac(root_dir):
         policy=make_policy(SacPolicy, PolicyNetwork),
         algorithm=functools.partial(SacAlgorithm, critic=critics),
         exp_replayer="uniform",
-        learner=functools.partial(Learner, optimizer=Adam()),
+        learner=functools.partial(build_learner, optimizer=Adam()),
         driver=SyncOffPolicyDriver,
     )
 
@@ -170,7 +172,7 @@ def run_league(root_dir):
         env=RichDuel,
         policy=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm=DecayingImpala,
-        learner=functools.partial(Learner, **learner),
+        learner=functools.partial(build_learner, **learner),
         policies=League(),
         evaluator=functools.partial(Evaluator, interval_steps=1, num_episodes=8),
     )
@@ -185,7 +187,7 @@ def run_population(root_dir):
         policy=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm=DecayingPPO,
         exp_replayer="cyclic_one_time",
-        learner=lambda algorithm, training: Learner(algorithm, Adam(), training),
+        learner=functools.partial(build_learner, optimizer=Adam()),
         policies=population,
     )
 

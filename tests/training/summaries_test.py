@@ -23,14 +23,14 @@ from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.evaluation.session import Session
 from alf.evaluation.video import GifRecorder
-from alf.learner import Learner, ReplayTraining, optimizers
+from alf.learner import Learner, optimizers
 from alf.runs.progress_file import read_rows
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Evaluator, Experiment, summary_writer
 from alf.training.summary_writer import SummaryWriter, write_histogram
 from tests.builders import find_evaluator
 from tests.training.collection_test import make_trainer as make_dqn_trainer
-from tests.training.counting_parts import make_counting_replay_learner
+from tests.training.counting_parts import CountingReplayLearner
 from tests.training.event_files import read_events, read_kinds, read_summaries
 from tests.training.trainer_test import make_counting_trainer, make_trainer
 
@@ -112,11 +112,8 @@ def test_a_run_is_one_row_of_tensorboard(tmp_path):
 
 def test_no_point_is_there_twice_or_missing(tmp_path):
     """The last iteration of a run with replay has no update; what came before is shown."""
-    make_training = functools.partial(ReplayTraining, replay_ratio=1 / 40, mini_batch_size=4)
-
-    def make_learner(algorithm, training):
-        optimizer = optimizers.Adam(1e-3)
-        return make_counting_replay_learner(algorithm, make_training(training.replayer), optimizer)
+    sizes = dict(replay_ratio=1 / 40, mini_batch_size=4)
+    make_learner = functools.partial(CountingReplayLearner, optimizer=optimizers.Adam(1e-3), **sizes)
 
     seen = []
 

@@ -9,18 +9,18 @@ import tensorflow as tf
 from alf.algorithms import DqnAlgorithm
 from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.policies import EpsilonGreedyPolicy
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer, driver_of
+from tests.builders import build_learner, build_trainer, driver_of
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events
 
 
 class Summarizing(WeightDecay, DqnAlgorithm):
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         return experience.weight
 
     def summarize_rollout(self, experience):
@@ -46,7 +46,7 @@ def test_scalars_of_hooks_reach_tensorboard_and_callbacks(tmp_path, driver_class
         policy=EpsilonGreedyPolicy,
         algorithm=Summarizing,
         exp_replayer="uniform",
-        learner=functools.partial(Learner, optimizer=optimizers.Adam(1e-6)),
+        learner=functools.partial(build_learner, optimizer=optimizers.Adam(1e-6)),
         driver=driver_class,
         unroll_length=5,
     )

@@ -142,7 +142,7 @@ def test_a_video_comes_from_the_process_of_an_evaluation(tmp_path):
         alf.environments.load.batch_size = 4
         Experiment.num_groups = 1
         Experiment.unroll_length = 4
-        alf.Learner.optimizer = @Adam()
+        UnrollLearner.optimizer = @Adam()
         Evaluator.interval_steps = 1
         Evaluator.num_episodes = 2
         Evaluator.place = "process"

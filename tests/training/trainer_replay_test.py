@@ -30,7 +30,7 @@ from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
 from tests.builders import build_trainer, collect_and_observe, driver_of
-from tests.training.counting_parts import WeightDecay, make_counting_replay_learner
+from tests.training.counting_parts import CountingReplayLearner, WeightDecay
 from tests.training.event_files import read_events
 
 
@@ -56,7 +56,7 @@ def make_trainer(
     unroll_length=5,
     driver=SyncOffPolicyDriver,
     offline_buffer_length=None,
-    learner=make_counting_replay_learner,
+    learner=CountingReplayLearner,
     **kwargs,
 ):
     optimizer = optimizers.Adam(1e-3)
@@ -234,7 +234,7 @@ def test_what_needs_fresh_experience_is_refused_without_environments(tmp_path, r
     with pytest.raises(ConfigError, match="Experiment.num_envs is 0: data transformers that learn"):
         make_trainer(tmp_path / "offline", **offline)
     gin.clear_config()
-    gin.parse_config("ReplayTraining.clear_replay_buffer = True")
+    gin.parse_config("ReplayLearner.clear_replay_buffer = True")
     with pytest.raises(ConfigError, match="num_envs is 0: .*clear_replay_buffer must be False"):
         make_trainer(tmp_path / "offline", **offline)
     assert not (tmp_path / "offline").exists()
@@ -299,8 +299,8 @@ def test_several_batches_for_each_training(tmp_path):
 def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver):
     """An unroll of 5 steps of 4 environments: one alone has no 3 minibatches, 3 have."""
     settings = dict(num_envs=1, driver=driver, **UNROLLS)
-    gin.parse_config("UnrollTraining.num_minibatches = 3")
-    with pytest.raises(ConfigError, match="UnrollTraining.num_minibatches is 3: .* 1 unrolls .* = 4;"):
+    gin.parse_config("UnrollLearner.num_minibatches = 3")
+    with pytest.raises(ConfigError, match="UnrollLearner.num_minibatches is 3: .* 1 unrolls .* = 4;"):
         make_trainer(tmp_path / "refused", **settings)
     assert not (tmp_path / "refused").exists()
     trainer = make_trainer(tmp_path, batches_per_train_iter=3, **settings)
@@ -345,7 +345,7 @@ def test_waiting_steps_are_neither_trained_nor_dropped(tmp_path):
 
 @pytest.mark.parametrize("saves_buffer", [True, False])
 def test_a_run_continues_with_the_fraction_of_an_update_that_is_due(tmp_path, saves_buffer):
-    gin.parse_config("ReplayTraining.replay_ratio = 0.03")
+    gin.parse_config("ReplayLearner.replay_ratio = 0.03")
     first = run(tmp_path, {"num_iterations": 5}, checkpoint_replay_buffer=saves_buffer)
     state = first.learner.get_state()["training"]
     assert state["credit"] != [0, 1], "a fraction is due"
@@ -363,7 +363,7 @@ def test_a_run_continues_with_the_fraction_of_an_update_that_is_due(tmp_path, sa
 
 
 def test_without_the_buffer_the_initial_steps_are_collected_again(tmp_path, caplog):
-    gin.parse_config("ReplayTraining.initial_collect_steps = 100")  # 40 rows in each iteration
+    gin.parse_config("ReplayLearner.initial_collect_steps = 100")  # 40 rows in each iteration
     first = run(tmp_path, {"num_iterations": 6})
     assert not glob.glob(buffer_file(tmp_path) + "*"), "a checkpoint holds it if that was asked for"
     updates = int(first.learner.train_step_counter)
@@ -375,7 +375,7 @@ def test_without_the_buffer_the_initial_steps_are_collected_again(tmp_path, capl
 
 
 def test_a_run_without_an_update_is_in_the_log(tmp_path, caplog):
-    gin.parse_config("ReplayTraining.initial_collect_steps = 100")  # 40 rows in each iteration
+    gin.parse_config("ReplayLearner.initial_collect_steps = 100")  # 40 rows in each iteration
     trainer = run(tmp_path, {"num_iterations": 2})
     assert "no update was made in this run: " in caplog.text and "League" in caplog.text
     assert trainer.learner.train_step_counter == 0

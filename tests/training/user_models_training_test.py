@@ -11,8 +11,9 @@ import alf
 from alf.data_structures import LossInfo
 from alf.errors import ConfigError
 from alf.evaluation.exporter import export
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import KerasEncoder
+from tests.builders import build_learner
 from tests.learner.learner_test import Quadratic, train
 
 
@@ -104,12 +105,12 @@ def test_losses_of_a_model_are_added_to_the_loss():
                 ),
             )
 
-        def train_step(self, experience, state):
+        def train_step(self, experience, prepared):
             self.encoder(tf.ones((1, 2)), training=True)
-            return super().train_step(experience, state)
+            return super().train_step(experience, prepared)
 
-    learner = Learner(Regularized(), optimizers.SGD(0.1))
-    plain = Learner(Quadratic(), optimizers.SGD(0.1))
+    learner = build_learner(Regularized(), optimizers.SGD(0.1))
+    plain = build_learner(Quadratic(), optimizers.SGD(0.1))
     summary, expected = train(learner), train(plain)
     assert summary["model_losses"] == 1.0 and "model_losses" not in expected
     np.testing.assert_allclose(summary["loss"], expected["loss"] + 1.0, rtol=1e-6)
@@ -127,14 +128,14 @@ def test_weights_that_nobody_would_train_are_refused():
             return LossInfo(tf.reduce_sum(self.layer(tf.ones((1, 2)))) + tf.reduce_sum(self.weights))
 
     with pytest.raises(ConfigError, match="loss of Hidden uses .*: mine/kernel.* into a KerasEncoder"):
-        train(Learner(Hidden(), optimizers.SGD(0.1)))
+        train(build_learner(Hidden(), optimizers.SGD(0.1)))
 
 
 @pytest.mark.parametrize(
     "make", [lambda: keras.optimizers.AdamW(0.1, weight_decay=0.5), lambda: "Lion", optimizers.AdamW]
 )
 def test_optimizers_are_in_checkpoints(tmp_path, make):
-    learners = [Learner(Quadratic(), make()) for _ in range(2)]
+    learners = [build_learner(Quadratic(), make()) for _ in range(2)]
     train(learners[0])
     path = tf.train.Checkpoint(learner=learners[0]).write(str(tmp_path / "checkpoint"))
     tf.train.Checkpoint(learner=learners[1]).read(path).assert_consumed().assert_existing_objects_matched()

@@ -19,13 +19,13 @@ from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
 from alf.evaluation.episodes import evaluate
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.policies.data_transformers import RewardClipping, RewardWeighting
 from alf.runs.saved_run import load_agent
 from alf.training import Experiment
 from alf.training.stop_criteria import StopCriteria
-from tests.builders import build_trainer, driver_of
+from tests.builders import build_learner, build_trainer, driver_of
 from tests.training.counting_parts import WeightDecay
 from tests.training.event_files import read_events
 
@@ -66,10 +66,10 @@ class CheckingImpala(WeightDecay, ImpalaAlgorithm):
         self.expected = tf.Variable([1.0, 1.0], trainable=False)
         self.checks = tf.Variable(0, trainable=False)
 
-    def preprocess(self, experience, state):
+    def preprocess(self, experience):
         first, second = tf.unstack(self.expected)
         check_reward(self, experience, lambda step: (first - 10 * second) * step)
-        return super().preprocess(experience, state)
+        return super().preprocess(experience)
 
 
 class CheckingDqn(WeightDecay, DqnAlgorithm):
@@ -77,9 +77,9 @@ class CheckingDqn(WeightDecay, DqnAlgorithm):
         super().__init__(policy)
         self.checks = tf.Variable(0, trainable=False)
 
-    def preprocess(self, experience, state):
+    def preprocess(self, experience):
         check_reward(self, experience, lambda step: -9 * step)
-        return super().preprocess(experience, state)
+        return super().preprocess(experience)
 
 
 def make_experiment(algorithm=CheckingImpala, policy=ActorCriticPolicy, **kwargs):
@@ -89,7 +89,7 @@ def make_experiment(algorithm=CheckingImpala, policy=ActorCriticPolicy, **kwargs
         env=lambda seed: load(TwoRewards, 2, seed, num_workers=0),
         policy=policy,
         algorithm=algorithm,
-        learner=functools.partial(Learner, optimizer=optimizer),
+        learner=functools.partial(build_learner, optimizer=optimizer),
         **settings,
     )
 
@@ -163,10 +163,10 @@ def test_the_weighted_sum_may_be_transformed_further():
 class KeepsVectors(ImpalaAlgorithm):
     uses_vector_reward = True
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         assert experience.reward.shape == (6, 4, 2)
         reward = tf.linalg.matvec(experience.reward, self.reward_weights)
-        return super().train_step(experience, state), reward
+        return super().train_step(experience, prepared), reward
 
     def calc_loss(self, experience, train_info):
         info, reward = train_info

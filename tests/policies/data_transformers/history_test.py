@@ -206,7 +206,7 @@ class Checking(Algorithm):
         super().__init__(policy)
         self.rows = tf.Variable(0, trainable=False)
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         observation = experience.observation
         # But row T, which no actor has seen yet.
         before_last = lambda x: tf.nest.map_structure(lambda leaf: leaf[:-1], x)  # noqa: E731
@@ -233,7 +233,7 @@ class Checking(Algorithm):
 )
 def test_actor_and_learner_in_a_run(driver_class, exp_replayer):
     with own_config():
-        parse_config([], ["ReplayTraining.mini_batch_size = 20", "ReplayTraining.mini_batch_length = 3"])
+        parse_config([], ["ReplayLearner.mini_batch_size = 20", "ReplayLearner.mini_batch_length = 3"])
         driver = driver_of(make_experiment(driver_class, exp_replayer))
     driver.start()
     try:

@@ -14,7 +14,6 @@ from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.data_structures import FIRST, LossInfo
 from alf.drivers import AsyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner
 from alf.policies.data_transformers import (
     FrameStacker,
     ObservationNormalizer,
@@ -26,7 +25,13 @@ from alf.policies.data_transformers import (
 )
 from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
-from tests.builders import build_checkpointer, build_driver, build_offline_driver, collect_and_observe
+from tests.builders import (
+    build_checkpointer,
+    build_driver,
+    build_learner,
+    build_offline_driver,
+    collect_and_observe,
+)
 from tests.policies.data_transformers.rows import (
     IMAGE,
     NESTED,
@@ -121,7 +126,7 @@ def test_a_single_transformer_is_no_list():
 class ComparesWhatWasSeen(Algorithm):
     """Its loss is 1 if the learner sees what the actor saw (see `FrozenPolicy`), else 0."""
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         seen = experience.info["seen"]
         pairs = (experience.observation, seen.observation), (experience.reward, seen.reward)
         # The last row is not answered yet.
@@ -140,7 +145,7 @@ def make_learner(env, pipeline):
         action_spec=env.action_spec,
         reward_spec=env.reward_spec,
     )
-    return Learner(ComparesWhatWasSeen(FrozenPolicy(specs, data_transformer=pipeline)), optimizer=None)
+    return build_learner(ComparesWhatWasSeen(FrozenPolicy(specs, data_transformer=pipeline)), optimizer=None)
 
 
 def test_through_the_driver_the_learner_sees_what_the_actor_saw():

@@ -12,7 +12,7 @@ from alf.data_structures import FIRST, LAST, MID, Experience
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import (
@@ -25,7 +25,7 @@ from alf.policies.data_transformers import (
 )
 from alf.schedules import LinearSchedule, Progress
 from alf.training import Experiment
-from tests.builders import collect_and_observe, driver_of
+from tests.builders import build_learner, collect_and_observe, driver_of
 from tests.workers.envs import InfoEnv
 
 VECTOR, REWARD = tf.TensorSpec((2,), tf.float32), tf.TensorSpec((), tf.float32)
@@ -163,9 +163,9 @@ class Recording(ImpalaAlgorithm):
     def after_train_iter(self, experience):
         self.seen = getattr(self, "seen", []) + [experience]
 
-    def preprocess(self, experience, state):
+    def preprocess(self, experience):
         tf.numpy_function(self._note, [experience.reward, experience.env_info["step"]], [])
-        return super().preprocess(experience, state)
+        return super().preprocess(experience)
 
     def _note(self, reward, step):
         self.rewards = getattr(self, "rewards", []) + [(reward, step)]
@@ -182,7 +182,7 @@ def make_experiment(weights=None, info_keys=("code", "step")):
             ActorCriticPolicy, network=functools.partial(ActorCriticNetwork, fc_layer_params=(4,))
         ),
         algorithm=Recording,
-        learner=functools.partial(Learner, optimizer=optimizer),
+        learner=functools.partial(build_learner, optimizer=optimizer),
         driver=SyncOffPolicyDriver,
         unroll_length=5,
         num_groups=1,

@@ -13,13 +13,13 @@ from alf.algorithms import Algorithm
 from alf.data_structures import LossInfo, PolicyStep
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner, ReplayTraining, UnrollTraining, optimizers
+from alf.learner import ReplayLearner, optimizers
 from alf.policies import Policy
 from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.replay import UniformReplayer, make_replayer
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training.collection import check_parts
-from tests.builders import build_driver, collect_and_observe
+from tests.builders import build_driver, build_learner, collect_and_observe
 
 ENV_ID, ROW, STEP = range(3)  # of the counting environment's observation
 
@@ -39,7 +39,7 @@ class Watching(Algorithm):
         self.weights = tf.Variable(1.0)
         self.batches = []
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         leaves = [experience.observation, experience.weight, experience.step_type]
         noted = tf.numpy_function(self._note, leaves, tf.float32)
         noted.set_shape(())
@@ -69,8 +69,8 @@ def make_learner(envs, transformers=(), unroll_length=4, **settings):
     specs, policy = EnvSpecs(envs), make_policy(envs, transformers)
     unroll_spec = specs.unroll_spec(policy, unroll_length)
     replayer = UniformReplayer(unroll_spec, specs.num_envs, policy.data_transformer.context)
-    training = ReplayTraining(replayer, **{"mini_batch_size": 3, **settings})
-    return Learner(Watching(policy), optimizers.SGD(0.1), training)
+    training = functools.partial(ReplayLearner, replayer=replayer, **{"mini_batch_size": 3, **settings})
+    return build_learner(Watching(policy), optimizers.SGD(0.1), training)
 
 
 def make(num_envs=2, driver_class=SyncOffPolicyDriver, transformers=(), driver_settings=None, **settings):
@@ -156,11 +156,11 @@ def test_a_replay_ratio_is_held_exactly_and_shown(driver_class, ratio):
 
 @pytest.mark.parametrize("ratio", [1, 0.01])
 def test_no_fraction_of_an_update_is_lost(ratio, monkeypatch):
-    def count(training, learner, replayer, num_updates):
+    def count(learner, replayer, num_updates):
         learner.progress.updates.assign_add(num_updates)
         return {"loss": 0.0} if num_updates else {}
 
-    monkeypatch.setattr(ReplayTraining, "_train", count)
+    monkeypatch.setattr(ReplayLearner, "_train_on_part", count)
     driver, _, _ = make(replay_ratio=ratio)
     steps, updates, _ = iterate(driver, 15)
     np.testing.assert_array_equal(updates, due_updates(ratio, steps))
@@ -333,29 +333,32 @@ def test_unroll_lengths_that_make_no_sense_are_refused(subtests):
         if replays:
             learner = make_learner(envs)
         else:
-            learner = Learner(Watching(make_policy(envs)), optimizers.SGD(0.1))
+            learner = build_learner(Watching(make_policy(envs)), optimizers.SGD(0.1))
         with subtests.test(message), pytest.raises(ConfigError, match=message):
             driver = build_driver(driver_class, envs, learner, unroll_length=unroll_length)
             check_parts(driver, learner, 1)
 
 
 WRONG_SETTINGS = [
-    ({"mini_batch_size": 0}, "ReplayTraining.mini_batch_size is 0"),
-    ({"mini_batch_length": 0}, "ReplayTraining.mini_batch_length is 0"),
-    ({"initial_collect_steps": -1}, "ReplayTraining.initial_collect_steps is -1"),
-    ({"replay_ratio": 0}, "ReplayTraining.replay_ratio is 0"),
-    ({"num_updates_per_train_iter": 0}, "ReplayTraining.num_updates_per_train_iter is 0"),
+    ({"mini_batch_size": 0}, "ReplayLearner.mini_batch_size is 0"),
+    ({"mini_batch_length": 0}, "ReplayLearner.mini_batch_length is 0"),
+    ({"initial_collect_steps": -1}, "ReplayLearner.initial_collect_steps is -1"),
+    ({"replay_ratio": 0}, "ReplayLearner.replay_ratio is 0"),
+    ({"num_updates_per_train_iter": 0}, "ReplayLearner.num_updates_per_train_iter is 0"),
     ({"replay_ratio": 1, "num_updates_per_train_iter": 1}, "leave num_updates_per_train_iter"),
     ({"replay_ratio": 1, "whole_replay_buffer_training": True}, "whole_replay_buffer_training out"),
-    ({"whole_replay_buffer_training": 1}, "ReplayTraining.whole_replay_buffer_training is 1"),
-    ({"clear_replay_buffer": "yes"}, "ReplayTraining.clear_replay_buffer is 'yes'"),
+    ({"whole_replay_buffer_training": 1}, "ReplayLearner.whole_replay_buffer_training is 1"),
+    ({"clear_replay_buffer": "yes"}, "ReplayLearner.clear_replay_buffer is 'yes'"),
 ]
 
 
 def test_settings_are_checked(subtests):
+    envs = make_envs(1)
+    policy = make_policy(envs)
+    replayer = UniformReplayer(EnvSpecs(envs).unroll_spec(policy, 4), num_envs=1)
     for settings, message in WRONG_SETTINGS:
         with subtests.test(message), pytest.raises(ConfigError, match=message):
-            ReplayTraining(None, **settings)
+            ReplayLearner(Watching(policy), optimizers.SGD(0.1), replayer, **settings)
 
 
 def test_the_buffer_must_be_able_to_hold_the_initial_steps():
@@ -365,8 +368,8 @@ def test_the_buffer_must_be_able_to_hold_the_initial_steps():
     assert replayer.capacity == 32  # the same number of steps of each of 4 environments
 
     def make_learner(steps):
-        training = ReplayTraining(replayer, mini_batch_size=3, initial_collect_steps=steps)
-        return Learner(Watching(policy), optimizers.SGD(0.1), training)
+        sizes = {"mini_batch_size": 3, "initial_collect_steps": steps}
+        return build_learner(Watching(policy), optimizers.SGD(0.1), replayer=replayer, **sizes)
 
     with pytest.raises(ConfigError, match="initial_collect_steps is 33: the replay buffer holds 32 steps"):
         make_learner(33).check_batch(2, 4, 2)
@@ -386,8 +389,8 @@ def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, nu
     envs = make_envs(2)
     specs, policy = EnvSpecs(envs), make_policy(envs)
     algorithm = Watching(policy)
-    training = UnrollTraining(make_replayer(replayer, specs.unroll_spec(policy, 4), num_envs=2))
-    learner = Learner(algorithm, optimizers.SGD(0.1), training)
+    replayer = make_replayer(replayer, specs.unroll_spec(policy, 4), num_envs=2)
+    learner = build_learner(algorithm, optimizers.SGD(0.1), replayer=replayer)
     driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()
     steps = 0

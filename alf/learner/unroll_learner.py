@@ -1,25 +1,28 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""UnrollTraining: makes updates from whole unrolls; most replayers hand out each unroll once."""
+"""UnrollLearner: makes updates from whole unrolls; most replayers hand out each unroll once."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import tensorflow as tf
 
+from alf.algorithms import Algorithm
 from alf.config.kinds import PositiveInt
 from alf.config.settings import configurable
 from alf.core.annotations import Array
 from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, count_transitions
 from alf.errors import ConfigError
+from alf.learner.learner import Learner
+from alf.learner.learner_settings import LearnerSettings
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
-from alf.learner.update import Update, own_draws
-from alf.policies.policy import Policy
+from alf.learner.optimizers import OptimizerSetting
+from alf.learner.update import own_draws
 from alf.replay import OneTimeReplayer, UnrollReplayer
 
 
 @configurable("alf.learner")
-class UnrollTraining:
-    """Trains on the unrolls that a replayer hands out, for algorithms such as IMPALA and PPO.
+class UnrollLearner(Learner):
+    """Learns from the unrolls that a replayer hands out, for algorithms such as IMPALA and PPO.
 
     `recurrence` splits unrolls in time, as in Sample Factory (arXiv 2006.11751): segments are shuffled and
     split into minibatches, and gradients of a recurrent policy go back through one segment.
@@ -29,6 +32,7 @@ class UnrollTraining:
     update of the batch. A segment of S steps evaluates S + 1 rows.
 
     Args:
+        algorithm, optimizer, settings: as in `Learner`.
         replayer: `UnrollReplayer`; None makes a `OneTimeReplayer`.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass, each from a part of the batch, which is shuffled for every pass.
@@ -47,71 +51,60 @@ class UnrollTraining:
 
     def __init__(
         self,
+        algorithm: Algorithm,
+        optimizer: OptimizerSetting | Mapping[str, OptimizerSetting] | None = None,
         replayer: UnrollReplayer | None = None,
         num_epochs: PositiveInt = 1,
         num_minibatches: PositiveInt = 1,
         recurrence: PositiveInt | None = None,
         mini_batch_size: PositiveInt | None = None,
+        settings: LearnerSettings | None = None,
     ) -> None:
-        self.replayer = replayer or OneTimeReplayer()
+        super().__init__(algorithm, optimizer, replayer or OneTimeReplayer(), settings)
         self._num_epochs = num_epochs
         self._num_minibatches = num_minibatches
         self._mini_batch_size = mini_batch_size
         self._recurrence = recurrence
-        self._train_on = GraphFunction(own_draws(self._make_updates))
+        self._train_on = GraphFunction(own_draws(self._make_updates, self.progress))
 
-    def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
-        """Raises ConfigError if the settings do not fit the policy, or the batches.
-
-        Args:
-            policy: the `Policy` that learns.
-            num_unrolls: int, unrolls that are observed between two calls of `train`.
-            unroll_length, batch_size: ints, T and B of each unroll.
-        """
+    def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
+        policy = self.policy
         has_state = bool(tf.nest.flatten(policy.state_spec))
         if self._recurrence is not None and has_state and not hasattr(policy, "final_state"):
             raise ConfigError(
-                f"UnrollTraining.recurrence is {self._recurrence}: {type(policy).__name__} has a recurrent "
+                f"UnrollLearner.recurrence is {self._recurrence}: {type(policy).__name__} has a recurrent "
                 "state, but no final_state(), as ActorCriticPolicy has"
             )
         self._check_split(self.replayer.divisor(num_unrolls), unroll_length, batch_size)
 
-    def observe(self, experience: Experience) -> None:
-        """Keeps an `Experience` of [Q, T+1, B, ...] until `train`."""
-        self.replayer.observe(experience)
-
-    def train(self, update: Update) -> tuple[dict[str, Array], Experience]:
-        """Makes updates from all batches that the replayer hands out.
-
-        Returns the mean of the summaries of the updates, a dict of float32 scalars; and the first batch, an
-        `Experience` of [Q, T+1, B, ...].
-        """
+    def _make_due_updates(self) -> tuple[dict[str, Array], Experience]:
+        """Makes updates from all batches that the replayer hands out."""
         experience, num_fresh = self.replayer.replay_all()
         # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
-        summary = self._train_on((experience, tf.constant(num_fresh)), update)
+        summary = self._train_on((experience, tf.constant(num_fresh)))
         if not self.replayer.has_more:
             return summary, experience
         summaries = [summary]
         while self.replayer.has_more:
             older, num_fresh = self.replayer.replay_all()
-            summaries.append(self._train_on((older, tf.constant(num_fresh)), update))
+            summaries.append(self._train_on((older, tf.constant(num_fresh))))
         return tf.nest.map_structure(lambda *x: tf.add_n(x) / len(x), *summaries), experience
 
-    def _make_updates(self, inputs, update):
+    def _make_updates(self, inputs):
         """Makes the updates of one batch, in the graph; its first `num_fresh` unrolls are new."""
         experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
         num_minibatches = self._check_split(num_unrolls, num_time_steps - 1, batch_size)
         # Whole unrolls are prepared, and only then split: advantages look ahead to the end of the unroll.
-        batch, lag = update.prepare(merge_unrolls(experience))
+        batch, lag = self._update.prepare(merge_unrolls(experience))
         if self._recurrence not in (None, num_time_steps - 1):
-            batch = split_in_segments(batch, self._recurrence, getattr(update.policy, "final_state", None))
-        splits, stop = (self._num_epochs, num_minibatches), update.algorithm.stops_early
-        summary = train_in_minibatches(lambda part: update(part)[0], batch, *splits, stop)
+            batch = split_in_segments(batch, self._recurrence, getattr(self.policy, "final_state", None))
+        splits, stop = (self._num_epochs, num_minibatches), self.algorithm.stops_early
+        summary = train_in_minibatches(lambda part: self._update(part)[0], batch, *splits, stop)
         # After the updates. Without an order, a schedule might read the steps before or after the sum.
         with tf.control_dependencies(tf.nest.flatten(summary)):
             # Older unrolls were counted when they were fresh.
-            update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
+            self._update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
             return {**summary, **lag}
 
     def _check_split(self, num_unrolls, unroll_length, batch_size):
@@ -119,7 +112,7 @@ class UnrollTraining:
         length = self._recurrence or unroll_length
         if unroll_length % length:
             raise ConfigError(
-                f"UnrollTraining.recurrence is {length}: it must divide unroll_length = {unroll_length}"
+                f"UnrollLearner.recurrence is {length}: it must divide unroll_length = {unroll_length}"
             )
         segments = num_unrolls * batch_size * (unroll_length // length)
         number, what = self._num_minibatches, "num_minibatches"
@@ -130,16 +123,9 @@ class UnrollTraining:
         # A number such as 4.5 divides 9, but no batch has half a minibatch.
         if number < 1 or number % 1 or segments % number:
             raise ConfigError(
-                f"UnrollTraining.{what} is {number:g}: it must divide the segments of every batch, "
+                f"UnrollLearner.{what} is {number:g}: it must divide the segments of every batch, "
                 f"{num_unrolls} unrolls * {batch_size} environments * {unroll_length // length} segments in "
-                f"time = {segments}; UnrollTraining.recurrence splits unrolls of {unroll_length} steps in "
+                f"time = {segments}; UnrollLearner.recurrence splits unrolls of {unroll_length} steps in "
                 "time"
             )
         return int(number)
-
-    def get_state(self) -> Any:
-        """Returns an empty dict: nothing is kept between calls of `train`."""
-        return {}
-
-    def set_state(self, state: Any) -> None:
-        """Does nothing, because the state is empty."""

@@ -1,30 +1,35 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""ReplayTraining: makes updates from a replay buffer."""
+"""ReplayLearner: makes updates from a replay buffer."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from alf.algorithms import Algorithm
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
-from alf.core.annotations import Array, Nest
+from alf.core.annotations import Array
 from alf.core.credit import Credit
 from alf.core.devices import HOST
 from alf.core.nest_utils import zeros_from_spec
-from alf.core.tf_runtime import GraphFunction
+from alf.core.tf_runtime import GraphFunction, parallel
 from alf.data_structures import Experience, PolicyState, count_transitions
 from alf.errors import ConfigError
+from alf.learner.learner import Learner
+from alf.learner.learner_settings import LearnerSettings
 from alf.learner.minibatches import repeat_update, select_part
-from alf.learner.update import Update, own_draws
-from alf.policies.policy import Policy
+from alf.learner.optimizers import OptimizerSetting
+from alf.learner.update import own_draws
 from alf.replay import SequenceReplayer
 
 
 @configurable("alf.learner")
-class ReplayTraining:
-    """Trains on sequences from a replay buffer, for algorithms such as SAC and DQN.
+class ReplayLearner(Learner):
+    """Learns from sequences of a replay buffer, for algorithms such as SAC and DQN.
 
     Args:
+        algorithm, optimizer, settings: as in `Learner`.
         replayer: `SequenceReplayer` with room for at least one sequence.
         mini_batch_size: sequences of an update.
         mini_batch_length: L, environment steps of each sequence.
@@ -42,9 +47,14 @@ class ReplayTraining:
         needs_fresh_experience: `clear_replay_buffer`.
     """
 
+    # With target networks and several critics, a loss has passes that do not depend on each other.
+    _executor = staticmethod(parallel)
+
     def __init__(
         self,
-        replayer: SequenceReplayer,
+        algorithm: Algorithm,
+        optimizer: OptimizerSetting | Mapping[str, OptimizerSetting] | None = None,
+        replayer: SequenceReplayer | None = None,
         mini_batch_size: PositiveInt = 256,
         mini_batch_length: PositiveInt = 1,
         initial_collect_steps: NonNegativeInt = 0,
@@ -52,73 +62,81 @@ class ReplayTraining:
         num_updates_per_train_iter: PositiveInt | None = None,
         whole_replay_buffer_training: bool = False,
         clear_replay_buffer: bool = False,
+        settings: LearnerSettings | None = None,
     ) -> None:
+        if not isinstance(replayer, SequenceReplayer):
+            raise ConfigError(f"ReplayLearner.replayer is {replayer!r}: it must be a SequenceReplayer")
+        super().__init__(algorithm, optimizer, replayer, settings)
+        if self.peers.count > 1:
+            raise ConfigError(
+                f"there are {self.peers.count} learner processes: they must train on fresh experience, so "
+                f"exp_replayer must be one such as 'one_time', not {self.replayer.name!r}"
+            )
+        # For `after_train_iter`: updates from a buffer have different batches.
+        self._keeps_rollout |= type(algorithm).after_train_iter is not Algorithm.after_train_iter
         self._size = mini_batch_size
         self._length = mini_batch_length
         self._takes_all = whole_replay_buffer_training
         self.needs_fresh_experience = clear_replay_buffer
         if replay_ratio is not None and (num_updates_per_train_iter is not None or self._takes_all):
             raise ConfigError(
-                "ReplayTraining.replay_ratio says how many updates there are: leave "
+                "ReplayLearner.replay_ratio says how many updates there are: leave "
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
-        if not isinstance(replayer, SequenceReplayer):
-            raise ConfigError(f"ReplayTraining.replayer is {replayer!r}: it must be a SequenceReplayer")
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
-        self.replayer = replayer
-        self._train_on = GraphFunction(own_draws(self._make_updates), reduce_retracing=True)
+        self._train_on = GraphFunction(own_draws(self._make_updates, self.progress), reduce_retracing=True)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
         self._fresh_steps = 0  # observed since the last call of `train`
         # Environment steps and updates at the moment when the initial steps were complete. The ratio counts
-        # from it.
-        self._start: Any = None
+        # from it. Not a list, which `tf.Module` would track.
+        self._start_steps: int | None = None
+        self._start_updates = 0
         self._is_filled = False  # also False again after a restart, whose buffer may be empty
         self._source: Any = None  # the replayer that `train_from_replay` trains on, once it has chosen one
         self._has_waited = False  # whether `train` has waited until the buffer was filled
 
-    def check_batch(self, policy: Policy, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
+    def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         """Raises ConfigError if the buffer can never hold the initial steps; accepts every batch."""
         capacity = self.replayer.capacity
         if capacity is not None and self._num_enough_steps > capacity:
             raise ConfigError(
-                f"ReplayTraining.initial_collect_steps is {self._num_enough_steps}: the replay buffer holds "
+                f"ReplayLearner.initial_collect_steps is {self._num_enough_steps}: the replay buffer holds "
                 f"{capacity} steps at most, so nothing would ever be trained"
             )
 
     def observe(self, experience: Experience) -> None:
-        """Adds an `Experience` of [Q, T+1, B, ...] to the buffer."""
-        self.replayer.observe(experience)
-        self._fresh_steps += int(count_transitions(experience.step_type))
+        super().observe(experience)
+        if not self._has_dropped:
+            self._fresh_steps += int(count_transitions(experience.step_type))
 
-    def train(self, update: Update) -> tuple[dict[str, Array], Nest]:
+    def _make_due_updates(self) -> tuple[dict[str, Array], Any]:
         """Makes the updates for the steps observed since the last call.
 
-        Returns:
-            the mean of the summaries of the updates, with `replay_ratio`, the updates for each environment
-            step after the initial ones so far; empty if no update was made. And (), where `UnrollTraining`
-            returns its batch: updates from a buffer have different batches.
+        The summary has `replay_ratio`, too: the updates for each environment step after the initial ones so
+        far.
         """
         # No source: new experience may have filled the buffer, so the next call of `train_from_replay`
         # chooses anew.
         num_steps, self._fresh_steps, self._source = self._fresh_steps, 0, None
-        # Before the updates, whose schedules see these steps. Not summed over processes, as `UnrollTraining`
-        # does: `Learner` refuses a replay buffer with several of them.
-        update.progress.env_steps.assign_add(num_steps)
+        # Before the updates, whose schedules see these steps. Not summed over processes, as `UnrollLearner`
+        # does: there is only one.
+        self.progress.env_steps.assign_add(num_steps)
         if not self._is_filled:
             # Steps that fill a buffer earn no updates. After a restart without the old buffer, the new one is
             # filled first, and these steps do not count for the replay ratio either.
             has_sequence = self.replayer.num_sequences(self._length) > 0
             is_short = bool(self.replayer.num_steps() < self._num_enough_steps) or not has_sequence
             self._has_waited |= is_short
-            if self._start is not None and self._has_waited:
-                self._start[0] += num_steps
+            if self._start_steps is not None and self._has_waited:
+                self._start_steps += num_steps
             if is_short:
                 return {}, ()
             # The steps up to here are the initial ones, or they refill the buffer.
-            num_steps = 0 if self._start is None or self._has_waited else num_steps
-            self._start = self._start or [int(count) for count in update.progress]
+            num_steps = 0 if self._start_steps is None or self._has_waited else num_steps
+            if self._start_steps is None:
+                self._start_steps, self._start_updates = (int(count) for count in self.progress)
             self._is_filled = True
         if self._credit is not None:
             self._credit.earn(num_steps)
@@ -126,18 +144,20 @@ class ReplayTraining:
         if self.needs_fresh_experience and self.replayer.num_sequences(self._length) == 0:
             return {}, ()
         num_updates = self._num_updates if self._credit is None else self._credit.take()
-        summary = self._train(update, self.replayer, num_updates)
+        summary = self._train_on_part(self.replayer, num_updates)
         if not summary:
             return summary, ()
         if self.needs_fresh_experience:
             self.replayer.clear()
-        steps, updates = (int(now) - start for now, start in zip(update.progress, self._start))
+        steps = int(self.progress.env_steps) - (self._start_steps or 0)
         if steps:
-            summary["replay_ratio"] = updates / steps
-        return summary, ()
+            summary["replay_ratio"] = (int(self.progress.updates) - self._start_updates) / steps
+        return summary, self.rollout
 
-    def train_from_replay(self, update: Update) -> tuple[dict[str, Array], Nest]:
-        """Makes `num_updates_per_train_iter` updates while nothing is collected; returns the same as `train`.
+    def train_from_replay(self) -> dict[str, Array]:
+        """Makes `num_updates_per_train_iter` updates while nothing is collected.
+
+        It returns the same dict as `train`, and raises the same errors.
 
         With a replay ratio it makes one update, because the ratio counts only collected steps.
         `initial_collect_steps` has no effect. Before the first step is collected, the updates take the
@@ -152,13 +172,13 @@ class ReplayTraining:
                 f"nothing is collected any more, and the replay buffer holds no sequence of {self._length} "
                 "steps: it must hold one before collection ends"
             )
-        updates_before = int(update.progress.updates)
-        summary = self._train(update, self._source, self._num_updates)
-        if self._start is not None:  # these updates do not count for the replay ratio
-            self._start[1] += int(update.progress.updates) - updates_before
-        return summary, ()
+        updates_before = int(self.progress.updates)
+        summary = self._run(lambda: (self._train_on_part(self._source, self._num_updates), ()))
+        if self._start_steps is not None:  # these updates do not count for the replay ratio
+            self._start_updates += int(self.progress.updates) - updates_before
+        return summary
 
-    def _train(self, update, replayer, num_updates):
+    def _train_on_part(self, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty without updates."""
         # Sequences are listed here, outside the graph, so their number decides about the number of updates.
         sequences, size = (), None
@@ -171,18 +191,18 @@ class ReplayTraining:
             return {}
         # A tensor, because a fractional ratio gives another number at each call: one trace serves all
         # numbers.
-        return self._train_on((tf.constant(num_updates), sequences), update, replayer, size)
+        return self._train_on((tf.constant(num_updates), sequences), replayer, size)
 
-    def _make_updates(self, inputs, update, replayer, size):
+    def _make_updates(self, inputs, replayer, size):
         """Makes updates in the graph, with `size` of the `sequences` in turn; None: with drawn sequences."""
         num_updates, sequences = inputs
-        policy, order = update.policy, () if size is None else tf.range(tf.size(sequences.start))
+        policy, order = self.policy, () if size is None else tf.range(tf.size(sequences.start))
 
         def update_once(i, order):
             # The buffer is in main memory, and so is all that finds rows in it: only the batch leaves.
             with tf.device(HOST):
                 if size is None:
-                    batch, chosen, weight = replayer.sample(self._size, self._length, update.progress)
+                    batch, chosen, weight = replayer.sample(self._size, self._length, self.progress)
                 else:
                     part, is_new, order = select_part(i, order, size)
                     chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
@@ -197,8 +217,8 @@ class ReplayTraining:
             )
             info = batch.info if tf.nest.flatten(policy.info_spec) else ()
             batch = batch._replace(info=info, state=state)
-            batch, lag = update.prepare(batch, policy.data_transformer.context, weight)
-            summary, priority = update(batch)
+            batch, lag = self._update.prepare(batch, policy.data_transformer.context, weight)
+            summary, priority = self._update(batch)
             if tf.is_tensor(priority):
                 # After the update: no priority changes if the update fails.
                 with tf.control_dependencies(tf.nest.flatten(summary)), tf.device(HOST):
@@ -211,12 +231,12 @@ class ReplayTraining:
         return repeat_update(update_once, num_updates, order)
 
     def get_state(self) -> Any:
-        """Returns the fraction of an update left, and the start of the replay ratio, as JSON types."""
+        # The fraction of an update left, and the start of the replay ratio.
         credit = None if self._credit is None else self._credit.get_state()
-        return {"credit": credit, "start": self._start}
+        return {**super().get_state(), "credit": credit, "start": (self._start_steps, self._start_updates)}
 
     def set_state(self, state: Any) -> None:
-        """Restores the state that `get_state` returned."""
-        credit, self._start = state["credit"], state["start"]
+        super().set_state(state)
+        credit, (self._start_steps, self._start_updates) = state["credit"], state["start"]
         if self._credit is not None and credit is not None:
             self._credit.set_state(credit)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""UnrollTraining: segments, minibatches and passes, by counting what is trained on; checks of a batch."""
+"""UnrollLearner: segments, minibatches and passes, by counting what is trained on; checks of a batch."""
 
 import contextlib
 import functools
@@ -13,11 +13,12 @@ from alf.algorithms import Algorithm, ImpalaAlgorithm, PPOAlgorithm
 from alf.core.nest_utils import BoundedTensorSpec, add_leading_dims
 from alf.data_structures import FIRST, LAST, MID, Experience, LossInfo, PolicyState, PolicyStep
 from alf.errors import ConfigError
-from alf.learner import Learner, UnrollTraining, optimizers
+from alf.learner import UnrollLearner, optimizers
 from alf.networks import GRU, LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.action_distributions import ActionInfo
 from alf.replay import CyclicOneTimeReplayer, MixInReplayer, MultiPassReplayer, OneTimeReplayer
+from tests.builders import build_learner
 from tests.learner.small_learners import without_graph
 
 SGD = optimizers.SGD
@@ -45,7 +46,7 @@ class Counting(Algorithm):
         self.counts = tf.Variable(tf.zeros(size), trainable=False)
         self.weight = tf.Variable(1.0)
 
-    def train_step(self, experience, state):
+    def train_step(self, experience, prepared):
         number = tf.cast(experience.observation, tf.int32)
         self.counts.scatter_nd_add(number[..., tf.newaxis], experience.weight)
         return ()
@@ -81,8 +82,8 @@ def numbered(q, b, start=0, t=T, resets=()):
     [(1, 1, None), (3, 2, None), (1, 6, 1), (3, 2, 2), (1, 1, 3), (1, 6, 6)],
 )
 def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, recurrence):
-    training = UnrollTraining(num_epochs=num_epochs, num_minibatches=num_minibatches, recurrence=recurrence)
-    learner = Learner(Counting(), SGD(0.0), training)
+    splits = dict(num_epochs=num_epochs, num_minibatches=num_minibatches, recurrence=recurrence)
+    learner = build_learner(Counting(), SGD(0.0), **splits)
     # Two rows lead to a FIRST one: one inside of a segment, one at the end of segments of 1, 2 and 3 rows.
     learner.observe(numbered(2, 3, resets=[(0, 5, 1), (1, 6, 0)]))
     learner.train()
@@ -96,8 +97,8 @@ def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, r
 
 @pytest.mark.parametrize("num_minibatches", [1, 32])
 def test_minibatches_by_size_replace_their_number(num_minibatches):
-    training = UnrollTraining(None, 2, num_minibatches, recurrence=2, mini_batch_size=12)
-    learner = Learner(Counting(), SGD(0.0), training)
+    splits = dict(num_minibatches=num_minibatches, recurrence=2, mini_batch_size=12)
+    learner = build_learner(Counting(), SGD(0.0), num_epochs=2, **splits)
     learner.observe(numbered(2, 3))
     learner.train()
     assert int(learner.progress.updates) == 2 * (2 * 3 * T // 12)
@@ -141,7 +142,7 @@ def make_experience(policy, q=1, b=1, seed=0):
 def train(experience, rnn=None, cls=PPOAlgorithm, **settings):
     """Makes the updates of one batch; returns the summary and the changes of the variables."""
     tf.random.set_seed(0)
-    learner = without_graph(Learner(cls(make_policy(rnn)), SGD(0.1), UnrollTraining(**settings)))
+    learner = without_graph(build_learner(cls(make_policy(rnn)), SGD(0.1), **settings))
     before = [v.numpy() for v in learner.algorithm.trainable_variables]
     learner.observe(experience)
     summary = {name: float(x) for name, x in learner.train().items()}
@@ -183,7 +184,7 @@ def test_the_final_state_is_that_to_which_acting_leads(rnn):
         is_first = tf.equal(row.step_type, FIRST)[:, tf.newaxis]
         state = tf.nest.map_structure(lambda s, f=is_first: tf.where(f, 0.0, s), state)
         state = policy.rollout_step(row, state).state
-    assert_close(policy.final_state(unroll._replace(state=()), unroll.state.train), state)
+    assert_close(policy.final_state(unroll), state)
 
 
 def test_segments_of_impala_are_shorter_unrolls():
@@ -196,8 +197,8 @@ def test_segments_of_impala_are_shorter_unrolls():
 
 
 def test_one_environment_makes_several_minibatches():
-    gin.parse_config("UnrollTraining.recurrence = 2\nUnrollTraining.num_minibatches = 3")
-    learner = without_graph(Learner(PPOAlgorithm(make_policy()), SGD(0.1)))
+    gin.parse_config("UnrollLearner.recurrence = 2\nUnrollTraining.num_minibatches = 3")
+    learner = without_graph(build_learner(PPOAlgorithm(make_policy()), SGD(0.1)))
     learner.check_batch(num_unrolls=1, unroll_length=T, batch_size=1)
     learner.observe(make_experience(learner.policy))
     learner.train()
@@ -220,8 +221,8 @@ SPLITS = [
     ({"mini_batch_size": 99}, (2, T, 3), "is 0.363636: it must divide the segments"),
     ({"mini_batch_size": T // 2}, (1, T, 1), "is 2: it must divide .* = 1; "),
     ({"num_minibatches": 4, "recurrence": 2}, (2, T, 1), "num_minibatches is 4: .* 3 segments .* = 6"),
-    ({"recurrence": 4}, (2, T, 1), "UnrollTraining.recurrence is 4: it must divide unroll_length = 6"),
-    ({"recurrence": 12}, (2, T, 1), "UnrollTraining.recurrence is 12: it must divide"),
+    ({"recurrence": 4}, (2, T, 1), "UnrollLearner.recurrence is 4: it must divide unroll_length = 6"),
+    ({"recurrence": 12}, (2, T, 1), "UnrollLearner.recurrence is 12: it must divide"),
     # One unroll more or less may come at any time.
     ({"num_minibatches": 2, "replayer": MIX_IN}, (2, T, 3), "num_minibatches is 2: "),
     ({"num_minibatches": 3, "replayer": MIX_IN}, (2, T, 3), None),
@@ -239,8 +240,8 @@ def fits_or_raises(message):
 def test_batches_that_cannot_be_split_are_refused(subtests):
     for settings, batch, message in SPLITS:
         replayer = settings.get("replayer", OneTimeReplayer)
-        training = UnrollTraining(**{**settings, "replayer": replayer()})
-        learner = without_graph(Learner(Counting(1000), SGD(0.0), training))
+        training = functools.partial(UnrollLearner, **{**settings, "replayer": replayer()})
+        learner = without_graph(build_learner(Counting(1000), SGD(0.0), training))
         with subtests.test(settings=settings, batch=batch):
             with fits_or_raises(message):
                 learner.check_batch(*batch)
@@ -254,9 +255,9 @@ def test_batches_that_cannot_be_split_are_refused(subtests):
 
 def test_recurrence_is_checked(subtests):
     for recurrence in (0, 2.0, True):
-        message = f"UnrollTraining.recurrence is {recurrence}"
+        message = f"UnrollLearner.recurrence is {recurrence}"
         with subtests.test(message), pytest.raises(ConfigError, match=message):
-            UnrollTraining(recurrence=recurrence)
+            functools.partial(UnrollLearner, recurrence=recurrence)
 
 
 def test_a_policy_that_cannot_say_its_state_is_named():
@@ -265,7 +266,7 @@ def test_a_policy_that_cannot_say_its_state_is_named():
             super().__init__()
             self.policy = EchoPolicy(state_spec=NUMBER)
 
-    learner = Learner(Stateful(), SGD(0.1), UnrollTraining(recurrence=2))
+    learner = build_learner(Stateful(), SGD(0.1), recurrence=2)
     with pytest.raises(ConfigError, match=r"recurrence is 2: EchoPolicy has .* no final_state\(\)"):
         learner.check_batch(1, T, 1)
 
@@ -273,7 +274,7 @@ def test_a_policy_that_cannot_say_its_state_is_named():
 @pytest.mark.parametrize("num_batches, num_passes", [(1, 1), (1, 3), (2, 2), (3, 4)])
 def test_every_unroll_is_trained_on_in_several_passes(num_batches, num_passes):
     replayer = MultiPassReplayer(num_batches, num_passes)
-    learner = Learner(Counting(40 * 2 * T), SGD(0.0), UnrollTraining(replayer, num_minibatches=2))
+    learner = build_learner(Counting(40 * 2 * T), SGD(0.0), replayer=replayer, num_minibatches=2)
     seen, size = [], 2 * T
     for i in range(4 * num_batches):
         learner.observe(numbered(2, 1, start=i * size))

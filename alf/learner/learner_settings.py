@@ -1,0 +1,47 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""LearnerSettings: the settings that all learners share."""
+
+import dataclasses
+from typing import Annotated, Any
+
+import tensorflow as tf
+
+from alf.config.kinds import NonNegativeInt, PositiveFloat
+from alf.config.settings import Role, configurable
+
+
+@configurable("alf.learner")
+@dataclasses.dataclass(frozen=True)
+class LearnerSettings:
+    """Settings of learners: how an update is made, and what it shows.
+
+    Args:
+        max_grad_norm: number, limit of the global norm of the gradient. It applies to each of
+            `Algorithm.parameter_groups` by itself, so a value loss of large returns does not shrink the
+            policy's gradient. None: no limit.
+        max_policy_lag: updates. A step whose action was chosen more updates ago gets weight 0 in the loss and
+            is counted in `dropped_steps`. The log says so if that happens to most steps. None keeps all
+            steps.
+        jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
+            convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
+        strategy: `tf.distribute.Strategy` whose replicas share the work of each update; in gin,
+            `@MirroredStrategy()`. None: one device makes the updates. A strategy of several learner processes
+            is set by `Experiment.strategy`, not here.
+        train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.
+            Checkpoints hold it. None: no such counter.
+        debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards of the
+            last update, and of the rewards before data transformers.
+        rollout_summaries: whether TensorBoard gets histograms of the last experience that was observed: the
+            environments' rewards, the actions and the parameters and entropy of their distributions.
+        summarize_grads_and_vars: whether TensorBoard gets histograms of each variable of
+            `Algorithm.parameter_groups`, and of its gradient in the last update, before `max_grad_norm`.
+    """
+
+    max_grad_norm: PositiveFloat | None = None
+    max_policy_lag: NonNegativeInt | None = None
+    jit_compile: Annotated[bool, Role.EXECUTION] = False
+    strategy: Annotated[Any, Role.EXECUTION] = None
+    train_step_counter: Annotated[tf.Variable | None, Role.EXECUTION] = None
+    debug_summaries: Annotated[bool, Role.EXECUTION] = False
+    rollout_summaries: Annotated[bool, Role.EXECUTION] = False
+    summarize_grads_and_vars: Annotated[bool, Role.EXECUTION] = False
