@@ -54,11 +54,11 @@ LIFT = {
     "dqn": REPLAY + "Experiment.policy = @alf.EpsilonGreedyPolicy\n"
     "Experiment.algorithm = @DqnAlgorithm\nDqnAlgorithm.discount = 0.9\nDqnAlgorithm.tau = 0.05\n"
     "DqnAlgorithm.target_update_period = 1\nalf.EpsilonGreedyPolicy.epsilon = 0.1\n"
-    "QValueNetwork.fc_layer_params = (32,)\nalf.UnrollLearner.optimizer = @Adam()\n",
+    "QValueNetwork.fc_layer_params = (32,)\nReplayLearner.optimizer = @Adam()\n",
     "sac": REPLAY + "Experiment.policy = @SacPolicy\nExperiment.algorithm = @SacAlgorithm\n"
     "SacAlgorithm.discount = 0.9\nSacAlgorithm.target_entropy = 0.1\nSacAlgorithm.tau = 0.05\n"
     "PolicyNetwork.fc_layer_params = (32,)\nCriticsNetwork.fc_layer_params = (32,)\n"
-    "UnrollLearner.optimizer = {'actor': @Adam(), 'critic': @Adam(), 'alpha': @Adam()}\n",
+    "ReplayLearner.optimizer = {'actor': @Adam(), 'critic': @Adam(), 'alpha': @Adam()}\n",
 }
 
 

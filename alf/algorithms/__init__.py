@@ -3,12 +3,12 @@
 
 from typing import Annotated, Any
 
-from alf.algorithms.action_values import NStep, Transitions
-from alf.algorithms.algorithm import Algorithm
+from alf.algorithms.action_values import NStep, Transitions, action_to_index, action_to_unit_box
+from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.algorithms.dqn import DqnAlgorithm
 from alf.algorithms.impala import ImpalaAlgorithm
 from alf.algorithms.ppo import PPOAlgorithm
-from alf.algorithms.sac import SacAlgorithm
+from alf.algorithms.sac import SacAlgorithm, pass_gradient_to_input_only
 from alf.config.kinds import Matches
 
 __all__ = [
@@ -18,7 +18,11 @@ __all__ = [
     "NStep",
     "PPOAlgorithm",
     "SacAlgorithm",
+    "TargetUpdater",
     "Transitions",
+    "action_to_index",
+    "action_to_unit_box",
+    "pass_gradient_to_input_only",
 ]
 
 _BY_NAME: dict[str, Any] = {

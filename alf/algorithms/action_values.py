@@ -121,12 +121,12 @@ class NStep(tf.Module):
         return outputs[: -self._n] if learns else None, tf.stop_gradient(select_ends(outputs))
 
 
-def action_to_index(action, action_spec):
+def action_to_index(action: Array, action_spec: Any) -> Array:
     """Converts integers [...] of a bounded scalar spec to indices from 0, int64 [...]."""
     return tf.cast(action, tf.int64) - int(action_spec.minimum)
 
 
-def action_to_unit_box(action, action_spec):
+def action_to_unit_box(action: Array, action_spec: Any) -> Array:
     """Scales the numbers of a box to [-1, 1], the reverse of the scaling in `TanhGaussianActions.action`.
 
     Args:

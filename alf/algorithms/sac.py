@@ -13,7 +13,7 @@ from alf.algorithms.action_values import NStep, action_to_index, action_to_unit_
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
-from alf.core.annotations import Nest
+from alf.core.annotations import Array, Nest
 from alf.data_structures import Experience, LossInfo
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork
@@ -201,7 +201,7 @@ class SacAlgorithm(Algorithm):
         return q, EvaluatedActions(prob, log_prob, sample_q)
 
 
-def pass_gradient_to_input_only(function, x):
+def pass_gradient_to_input_only(function: Callable[[Array], Array], x: Array) -> Array:
     """Computes `function(x)` so that its gradient reaches `x`, but not the variables inside the function.
 
     This is cheaper than computing the gradients of all these variables and dropping them.

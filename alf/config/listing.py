@@ -152,7 +152,7 @@ def format_page(settings):
         "# Settings",
         "",
         "This page lists all settings of gin files and `--gin_param`. `alf-train --list_settings=NAME`",
-        "prints a part of it. A setting without a default is passed by ALF (`alf.Learner.algorithm`) or",
+        "prints a part of it. A setting without a default is passed by ALF (`UnrollLearner.algorithm`) or",
         "must be set (`alf.environments.load.name`). A `float` may also be an integer. A `Callable` is a",
         "class or a function: `@Name`, without parentheses. A run may go on with another value of a setting",
         "that is marked with †. `make docs-settings` makes this page from annotations and docstrings.",

@@ -49,7 +49,7 @@ Experiment.algorithm = @DqnAlgorithm
 alf.EpsilonGreedyPolicy.epsilon = 0.1
 ReplayLearner.mini_batch_length = 2
 QValueNetwork.fc_layer_params = (8,)
-UnrollLearner.optimizer = @Adam()
+ReplayLearner.optimizer = @Adam()
 """,
     "sac": _LOAD
     + _OFF_POLICY
@@ -59,7 +59,7 @@ Experiment.policy = @SacPolicy
 Experiment.algorithm = @SacAlgorithm
 PolicyNetwork.fc_layer_params = (8,)
 CriticsNetwork.fc_layer_params = (8,)
-UnrollLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
+ReplayLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
 """,
 }
 CONFIGS["workers"] = CONFIGS["impala"].replace("num_workers = 0", "num_workers = 2")

@@ -133,7 +133,7 @@ KINDS = {
         alf.environments.load.name = "Pendulum-v1"
         alf.environments.load.max_episode_steps = 20
         alf.environments.load.num_workers = 0
-        UnrollLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
+        ReplayLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()}
         PolicyNetwork.fc_layer_params = (8,)
         CriticsNetwork.fc_layer_params = (8,)
       """,

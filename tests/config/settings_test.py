@@ -212,7 +212,7 @@ MAY_CHANGE = {
     "Summaries": "interval custom",
     "Evaluator": "num_episodes",
     "eval/alf.environments.load": "max_episode_steps",
-    "main/alf.Learner": "debug_summaries rollout_summaries summarize_grads_and_vars jit_compile strategy",
+    "main/LearnerSettings": "debug_summaries rollout_summaries summarize_grads_and_vars jit_compile strategy",
     "Experiment": "intra_op_threads learner_device strategy",
     "StopCriteria": "num_env_steps",
     "EpisodeStatistics": "window",
@@ -226,7 +226,7 @@ MAY_CHANGE = {
     "MirroredStrategy": "devices",
 }
 STAYS = {
-    "alf.Learner": "max_grad_norm",
+    "LearnerSettings": "max_grad_norm",
     "Trainer": "initial_checkpoint batches_per_train_iter",
     "Experiment": "seed unroll_length num_envs",
     "Adam": "learning_rate",

@@ -164,7 +164,7 @@ def test_a_run_learns_from_a_data_set(folder, num_groups):
         Experiment.algorithm = @SacAlgorithm
         Experiment.exp_replayer = "uniform"
         ReplayLearner.mini_batch_size = 4
-        UnrollLearner.optimizer = @Adam()
+        ReplayLearner.optimizer = @Adam()
     """)
     env = functools.partial(load, "Pendulum-v1", 1, num_workers=0)
     driver = driver_of(Experiment(env=env, driver=SyncOffPolicyDriver))
