@@ -71,7 +71,7 @@ RESTS = {
     ),
     ("docs/migration/alf_pytorch.md", "Experiment.algorithm = @PPOAlgorithm"): Rest(envs=""),
     ("docs/migration/sb3.md", 'Experiment.algorithm = "ppo"'): Rest(
-        after="UnrollLearner.num_minibatches = 1\nUnrollTraining.recurrence = None\n", envs=""
+        after="UnrollLearner.num_minibatches = 1\nUnrollLearner.recurrence = None\n", envs=""
     ),
     ("docs/sweep.md", "Sweep.settings = {"): Rest(
         "import alf.studies.sweep_settings\nExperiment.algorithm = @PPOAlgorithm\n"

@@ -687,7 +687,7 @@ def test_nothing_keeps_a_learner_alive():
     del learner, parts
     gc.collect()
     alive = {kind: [reference() for reference in found] for kind, found in references.items()}
-    assert alive == dict.fromkeys(kinds_of_learners, [None] * 4)
+    assert alive == dict.fromkeys(kinds_of_learners, [None] * 3)
 
 
 _ONE = "SINGLE_THREADED_EXECUTOR"

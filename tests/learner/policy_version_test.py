@@ -55,8 +55,8 @@ class MovesTarget(AddsOne):
 class KeepsVersions(UnrollLearner):
     """Keeps the weight that each answer used, and the version that it says."""
 
-    def __init__(self, *args):
-        super().__init__(*args)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.seen = []
 
     def observe(self, experience):

@@ -197,7 +197,7 @@ def test_segments_of_impala_are_shorter_unrolls():
 
 
 def test_one_environment_makes_several_minibatches():
-    gin.parse_config("UnrollLearner.recurrence = 2\nUnrollTraining.num_minibatches = 3")
+    gin.parse_config("UnrollLearner.recurrence = 2\nUnrollLearner.num_minibatches = 3")
     learner = without_graph(build_learner(PPOAlgorithm(make_policy()), SGD(0.1)))
     learner.check_batch(num_unrolls=1, unroll_length=T, batch_size=1)
     learner.observe(make_experience(learner.policy))
@@ -257,7 +257,7 @@ def test_recurrence_is_checked(subtests):
     for recurrence in (0, 2.0, True):
         message = f"UnrollLearner.recurrence is {recurrence}"
         with subtests.test(message), pytest.raises(ConfigError, match=message):
-            functools.partial(UnrollLearner, recurrence=recurrence)
+            build_learner(Counting(), SGD(0.0), recurrence=recurrence)
 
 
 def test_a_policy_that_cannot_say_its_state_is_named():

@@ -345,7 +345,7 @@ FROM, UNTIL = "Trainer.collect_from_iteration = 5", "Trainer.collect_until_env_s
         (FROM, {}, "collect_from_iteration is set: there is nothing to train on .*offline_buffer"),
         (FROM, dict(experiment=UNROLLS), "collect_from_iteration is set: exp_replayer .* not 'one_time'"),
         (UNTIL, dict(experiment=UNROLLS), "collect_until_env_steps is set: exp_replayer .* not 'one_time'"),
-        (f"{UNTIL}\nReplayTraining.clear_replay_buffer = True", {}, "clear_replay_buffer False"),
+        (f"{UNTIL}\nReplayLearner.clear_replay_buffer = True", {}, "clear_replay_buffer False"),
         (FROM, dict(offline=dict(num_envs=0)), "collect_from_iteration is set: there are no environments"),
         (UNTIL, dict(offline=dict(num_envs=0)), "collect_until_env_steps is set: there are no environments"),
         (
