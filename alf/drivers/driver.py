@@ -27,6 +27,7 @@ from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
+from alf.ops.draws import Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -57,6 +58,7 @@ class Driver(abc.ABC):
         collectors: `Collectors` in other processes, or None.
 
     Attributes:
+        stream: `alf.ops.draws.Stream`, from which the policy draws. Another one may be set before `start`.
         batch_shape: tuple of ints (Q, T, B): each batch is an `Experience` of [Q, T+1, B, ...]. None without
             environments.
         clocks: `StageClocks` of its threads.
@@ -82,7 +84,7 @@ class Driver(abc.ABC):
         self._unroll_length, rate = split_unroll_length(unroll_length)
         if not hasattr(learner, "observe"):
             raise ConfigError(f"learner is {learner!r}: it must be a Learner or a LearnerGroup")
-        self.learner = learner
+        self.learner, self.stream = learner, Stream()
         self.actor_device = learner.device
         self._settings = settings or DriverSettings()
         if learner.needs_fresh_experience and (rate != 1 or self._settings.mode == "poll"):
@@ -271,7 +273,7 @@ class Driver(abc.ABC):
         """Makes `collect` fail soon, even if an environment hangs. From any thread; returns at once."""
         self._threads.interrupt()
 
-    def reseed(self, seed: int, iterations: int) -> bool:
+    def reseed(self, iterations: int) -> bool:
         """Seeds environments and policy for what follows so many train iterations; new episodes begin.
 
         In the modes "lockstep" and "overlap" also while the driver runs: it drops what was collected since
@@ -279,13 +281,12 @@ class Driver(abc.ABC):
         raises NotImplementedError keep their seeds; returns False if there are some.
 
         Args:
-            seed: int, the run's seed.
-            iterations: int, below 2^31; another number gives other seeds.
+            iterations: int, below 2^31. The seeds follow from it and from `stream.seed`.
 
         Raises:
             RuntimeError: if the driver has started in another mode, or with collectors.
         """
-        given = spawn_seeds([seed, iterations], len(self._envs)), iterations << 32
+        given = spawn_seeds([self.stream.seed, iterations], len(self._envs)), iterations << 32
         if not self._threads.has_started:
             return all(self._ask("reseed", "", *given))
         if not self.repeats:

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SyncOffPolicyDriver: makes the same data as the asynchronous driver, one environment at a time."""
 
-import functools
 import queue
 from collections.abc import Sequence
 from typing import Any
@@ -70,14 +69,18 @@ class SyncOffPolicyDriver(Driver):
             specs,
             learner.policy,
             self._unroll_length,
-            # The weights of the learner itself, which rests meanwhile.
-            functools.partial(answer_frame, learner.policy, self.actor_device, None, specs),
+            self._answer,
             self.clocks.environments * specs.num_envs,  # one thread steps all of them
             overwrite_policy_output,
             sticky=self._settings.sticky,
             ask_stage=INFERENCE,
         )
         self._handover = Handover()
+
+    def _answer(self, env_index: Array, frame: Any) -> Any:
+        # The weights of the learner itself, which rests meanwhile.
+        answering = self.learner.policy, self.stream, self.actor_device, None
+        return answer_frame(*answering, self._specs, env_index, frame)
 
     def start(self) -> None:
         """Traces the graphs, starts the thread, and waits until all environments are reset."""

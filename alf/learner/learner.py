@@ -24,6 +24,7 @@ from alf.learner.optimizers import OptimizerSetting
 from alf.learner.replay_training import ReplayTraining
 from alf.learner.unroll_training import UnrollTraining
 from alf.learner.update import NOT_FINITE, Update, add_scalars
+from alf.ops.draws import Stream
 from alf.policies.policy import ONLY_POLICY
 
 _NUM_WATCHED = 50  # calls of `train` that drop most steps before the log says so
@@ -49,7 +50,7 @@ class Learner(tf.Module):
             is counted in `dropped_steps`. The log says so if that happens to most steps. None keeps all
             steps.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
-            convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
+            convolutions on CPUs slower. Random numbers in the loss follow the seed, but they are other ones.
         strategy: `tf.distribute.Strategy` whose replicas share the work of each update; in gin,
             `@MirroredStrategy()`. None: one device makes the updates. A strategy of several learner processes
             is set by `Experiment.strategy`, not here.
@@ -135,6 +136,7 @@ class Learner(tf.Module):
             algorithm,
             self._optimizer,
             self.dropped_steps,
+            Stream(),
             max_policy_lag,
             jit_compile,
             strategy,
@@ -161,6 +163,15 @@ class Learner(tf.Module):
             )
         self._update_statistics = GraphFunction(self._observe_statistics)
         self._summarize_rollout = GraphFunction(self._describe_rollout, reduce_retracing=True)
+
+    @property
+    def stream(self) -> Stream:
+        """The `alf.ops.draws.Stream` of its draws. Another one may be set before the first update."""
+        return self._update.stream
+
+    @stream.setter
+    def stream(self, stream: Stream) -> None:
+        self._update.stream = stream
 
     @property
     def counters(self) -> list[tf.Variable]:

@@ -86,16 +86,21 @@ class UnrollTraining:
         Returns the mean of the summaries of the updates, a dict of float32 scalars; and the first batch, an
         `Experience` of [Q, T+1, B, ...].
         """
-        experience, num_fresh = self.replayer.replay_all()
-        # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
-        summary = self._train_on((experience, tf.constant(num_fresh)), update)
+        summary, experience = self._train_on_next(update)
         if not self.replayer.has_more:
             return summary, experience
         summaries = [summary]
         while self.replayer.has_more:
-            older, num_fresh = self.replayer.replay_all()
-            summaries.append(self._train_on((older, tf.constant(num_fresh)), update))
+            summaries.append(self._train_on_next(update)[0])
         return tf.nest.map_structure(lambda *x: tf.add_n(x) / len(x), *summaries), experience
+
+    def _train_on_next(self, update):
+        """Makes the updates of the next batch of the replayer; returns their summary, and the batch."""
+        # A stream of its own: the updates draw at the same count.
+        with update.stream.spawn(0).at([(0, update.progress.updates)]):
+            experience, num_fresh = self.replayer.replay_all()
+        # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
+        return self._train_on((experience, tf.constant(num_fresh)), update), experience
 
     def _make_updates(self, inputs, update):
         """Makes the updates of one batch, in the graph; its first `num_fresh` unrolls are new."""

@@ -14,7 +14,6 @@ from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
 from alf.networks.user_models import collect_losses
-from alf.ops import draws
 from alf.policies.action_distributions import ActionInfo
 
 NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then "reward", "observation" or nothing
@@ -30,12 +29,14 @@ class Update:
         algorithm: `Algorithm`.
         optimizer: `GroupOptimizer`; None if the algorithm applies its gradients itself.
         dropped_steps: int64 variable that counts the steps older than `max_policy_lag`.
+        stream: `draws.Stream` of the updates.
         max_policy_lag, jit_compile, strategy: as in `Learner`.
         own_counter: int64 variable of the user that counts updates, or None.
         debug_summaries, rollout_summaries, summarize_grads_and_vars: as in `Learner`.
 
     Attributes:
         algorithm, policy, progress: the algorithm, its policy and its counters.
+        stream: the argument; another one may be set before the first update.
         peers: `Peers`.
         rollout: as `Learner.rollout`.
     """
@@ -45,6 +46,7 @@ class Update:
         algorithm,
         optimizer,
         dropped_steps,
+        stream,
         max_policy_lag=None,
         jit_compile=False,
         strategy=None,
@@ -54,7 +56,7 @@ class Update:
         summarize_grads_and_vars=False,
     ):
         self.algorithm, self.policy, self.progress = algorithm, algorithm.policy, algorithm.progress
-        self.peers = Peers(strategy)
+        self.stream, self.peers = stream, Peers(strategy)
         self._optimizer = optimizer
         self._groups = algorithm.parameter_groups()
         self._dropped_steps = dropped_steps
@@ -210,12 +212,12 @@ class Update:
 
 
 def own_draws(make_updates):
-    """Wraps a function (inputs, `Update`, ...): its draws follow from the seed and the updates so far."""
+    """Wraps a function (inputs, `Update`, ...): its draws are `Update.stream` at the count of updates."""
 
     @functools.wraps(make_updates)
     def call(inputs, update, *static):
         # The variable, which each draw reads: a loop of updates is traced once.
-        with draws.owned_by([(draws.LEARNER, update.progress.updates)]):
+        with update.stream.at([(0, update.progress.updates)]):
             return make_updates(inputs, update, *static)
 
     return call
