@@ -98,7 +98,7 @@ class Replicas:
         return train_infos, LossInfo(loss, extra, priority), gradients
 
     def _compute_replica(self, parts, draws_of):
-        replica_id = tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group)
+        replica_id = int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
         # The id counts the replicas of all processes; each process has the parts of its own replicas.
         # TensorFlow traces this function once for each replica, so the id is known here, and the graph of a
         # replica has only its own part.

@@ -138,7 +138,7 @@ def _split(x):
 
 
 def _split_shape(shape):
-    (counters, _), shape = _context.current, tf.convert_to_tensor(shape)
+    (counters, _), shape = _context.current, tf.convert_to_tensor(shape, dtype_hint=tf.int32)
     part = tf.concat([shape[:1] // len(counters), shape[1:]], axis=0) if len(counters) > 1 else shape
     return [part] * len(counters)
 

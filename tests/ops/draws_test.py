@@ -102,6 +102,11 @@ def test_draws_at_the_first_counter_alone_have_any_number_of_rows():
     tf.nest.map_structure(lambda x, y: np.testing.assert_array_equal(x[:3], y), draw_three_of_each, ours)
 
 
+def test_a_single_number():
+    with Stream(0).at([(0, 0)]):
+        assert draws.normal(()).shape == draws.uniform(()).shape == ()
+
+
 def test_a_variable_counts():
     updates = tf.Variable(5, dtype=tf.int64)
 
