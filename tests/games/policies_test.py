@@ -117,6 +117,17 @@ def test_each_policy_has_weights_and_draws_of_its_own():
         driver.stop()
 
 
+def test_each_collector_has_draws_of_its_own():
+    def draw(*index_and_restarts):
+        collector = make_experiment(None).make_collector(*index_and_restarts, num_envs=1)
+        drawn = draw_from([collector._driver])
+        collector.close()
+        return drawn[0]
+
+    drawn = [draw(*x) for x in ((0, 0), (1, 0), (0, 1), (0, 0))]
+    assert drawn[0] == drawn[3] and len({*drawn}) == 3
+
+
 def test_policies_of_agents_with_different_spaces_train(tmp_path):
     trainer = train(tmp_path, make_chase(), 8)
     assert all(int(learner.progress.updates) > 0 for learner in trainer.learner.learners.values())

@@ -8,7 +8,7 @@ import tensorflow as tf
 from alf.learner import ReplayTraining, UnrollTraining
 from alf.ops import draws
 from alf.ops.draws import LEARNERS, Stream
-from alf.replay import MixInReplayer, PrioritizedReplayer, UniformReplayer
+from alf.replay import MixInReplayer, OneTimeReplayer, PrioritizedReplayer, UniformReplayer
 from tests.learner.learner_test import Quadratic, make_experience, make_learner
 
 NUM = 8  # sequences of a batch
@@ -103,6 +103,20 @@ def test_draws_follow_from_the_stream_and_the_updates(kind):
     ours, *theirs = (draw(kind, x) for x in (make(kind, Stream(3, LEARNERS, 1)), *others))
     assert ours == batches[:1]
     assert_all_differ(ours, *theirs)
+
+
+def test_the_draws_of_a_replayer_are_not_those_of_the_updates():
+    class Draws(OneTimeReplayer):
+        """Draws the numbers that the noise would be, if both had one stream."""
+
+        def replay_all(self):
+            self.drawn = draws.normal((2, NUM))[0, 0]
+            return super().replay_all()
+
+    replayer = Draws()
+    learner = make_learner(Drawing, training=UnrollTraining(replayer))
+    learner.observe(EXPERIENCE)
+    assert float(learner.train()["noise"]) != float(replayer.drawn)
 
 
 @pytest.mark.parametrize("kind", ["minibatches", "uniform replay", "compiled"], indirect=True)
