@@ -11,7 +11,6 @@ from alf.core.tf_runtime import timestamp
 from alf.data_structures import ActionReply
 from alf.drivers.stage_clock import IDLE, INFERENCE
 from alf.drivers.threads import DriverThread
-from alf.ops import draws
 from alf.policies.policy import count_row_flops
 
 # The most batches of requests for one call of the graph. A call costs some hundred microseconds of Python, so
@@ -22,12 +21,13 @@ _BATCHES_PER_CALL = 200
 _SECONDS_PER_CALL = 0.25
 
 
-def act(policy, time_step, state, owners):
+def act(policy, stream, time_step, state, counters):
     """Calls `policy.rollout` with a `TimeStep` and a `PolicyState` of [B, ...].
 
     Args:
-        owners: list of pairs (env_index, count) of the environments that own equal parts of the rows and the
-            random numbers for them, see `draws.owned_by`.
+        stream: `draws.Stream` of the environments.
+        counters: list of pairs (env_index, count) of the environments that have equal parts of the rows, see
+            `draws.Stream.at`.
 
     Returns:
         `PolicyStep` of [B, ...], and the version of the weights, as `Policy.read_version` gives it. The
@@ -38,11 +38,11 @@ def act(policy, time_step, state, owners):
     # the weights, and call old weights new.
     with tf.control_dependencies([time_step.step_type]):
         version = policy.read_version(time_step)
-    with tf.control_dependencies([version]), draws.owned_by(owners):
+    with tf.control_dependencies([version]), stream.at(counters):
         return policy.rollout(time_step, state), version
 
 
-def answer(policy, device, weights, time_step, state, owners):
+def answer(policy, stream, device, weights, time_step, state, counters):
     """Calls `act` on a device; the arguments and the result are those of `act`, and these:
 
     Args:
@@ -53,25 +53,26 @@ def answer(policy, device, weights, time_step, state, owners):
 
     def call():
         with tf.device(device):
-            return act(policy, time_step, state, owners)
+            return act(policy, stream, time_step, state, counters)
 
     return call() if weights is None else weights.hold(1, (time_step, state), call)
 
 
-def answer_frame(policy, device, weights, specs, env_index, frame):
+def answer_frame(policy, stream, device, weights, specs, env_index, frame):
     """Answers an environment in its own loop, without an actor; returns what `TFQueues.ask_actor` does."""
     time_step = frame.time_step._replace(env_id=specs.env_ids(env_index))
-    return answer(policy, device, weights, time_step, frame.state, specs.owners(env_index, frame.count))
+    counters = specs.counters(env_index, frame.count)
+    return answer(policy, stream, device, weights, time_step, frame.state, counters)
 
 
-def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, num_batches):
+def serve(policy, stream, device, weights, specs, tf_queues, num_requests, actor_index, num_batches):
     """Answers batches of requests, in the graph. One trace serves all actor queues.
 
     For each batch it takes the K oldest requests, calls the policy once for all of them and sends the
     answers.
 
     Args:
-        policy, device, weights: as in `answer`.
+        policy, stream, device, weights: as in `answer`.
         specs: `EnvSpecs` of the loops that ask, see `EnvSpecs.share`.
         tf_queues: `TFQueues`.
         num_requests: int, K, requests that are answered at a time.
@@ -97,8 +98,8 @@ def serve(policy, device, weights, specs, tf_queues, num_requests, actor_index, 
 
         indices = tf.unstack(requests.env_index)
         counts = zip(indices, tf.unstack(requests.count), strict=True)
-        owners = [owner for index, count in counts for owner in specs.owners(index, count)]
-        policy_step, version = answer(policy, device, weights, time_step, state, owners)
+        counters = [counter for index, count in counts for counter in specs.counters(index, count)]
+        policy_step, version = answer(policy, stream, device, weights, time_step, state, counters)
         # With one policy the version is a scalar, which goes to all requests. With several, each row has one.
         replies = split(ActionReply(policy_step, version), num_requests)
         # A return queue has one place, and its environment asks again only after it has taken the answer: no

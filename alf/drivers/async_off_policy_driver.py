@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
-from alf.core.annotations import Environment
+from alf.core.annotations import Array, Environment
 from alf.core.devices import device_of
 from alf.core.nest_utils import add_leading_dims
 from alf.core.tf_runtime import (
@@ -119,8 +119,7 @@ class AsyncOffPolicyDriver(Driver):
         if num_envs:
             self.clocks.actors += [StageClock() for _ in range(num_actors)]
             self.clocks.environments += [StageClock() for _ in range(num_loops)]
-            inline = functools.partial(answer_frame, *self._answering(), loop_specs)
-            ask, stage = (queues.ask_actor, ASK) if num_actors else (inline, INFERENCE)
+            ask, stage = (queues.ask_actor, ASK) if num_actors else (self._answer_inline, INFERENCE)
             self._threads.unroller = self._unroller = EnvUnroller(
                 self._envs,
                 specs,
@@ -203,10 +202,13 @@ class AsyncOffPolicyDriver(Driver):
         actors = [ActorThread(*common, i, serve_actor, clock) for i, clock in enumerate(self.clocks.actors)]
         return actors, env_threads
 
-    def _answering(self) -> tuple[Any, Any, Any]:
-        """Returns what answers need: the policy, its device, and the permits to read weights that change."""
+    def _answering(self) -> tuple[Any, Any, Any, Any]:
+        """Returns what answers need: policy, stream, device, and the permits to read weights that change."""
         weights = None if self._copy_period is None else self._tf_queues.weights
-        return self._acting, self.actor_device, weights
+        return self._acting, self.stream, self.actor_device, weights
+
+    def _answer_inline(self, env_index: Array, frame: Any) -> Any:
+        return answer_frame(*self._answering(), self._loop_specs, env_index, frame)
 
     def _make_collector_thread(self):
         """Starts the collectors in other processes, and makes the thread that receives their unrolls."""

@@ -11,6 +11,7 @@ from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.metrics import EpisodeStatistics
 from alf.drivers.weights import set_weights
+from alf.ops.draws import ENVIRONMENTS, Stream
 
 
 class Collector:
@@ -28,6 +29,7 @@ class Collector:
         num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one
             unroll, and they stand still between two calls. If N is less, the environments go on between
             calls, until N unrolls wait.
+        seed: int, from which the draws of the policy follow; None draws one.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Collector:
         driver=AsyncOffPolicyDriver,
         unroll_length=8,
         num_unrolls=1,
+        seed=None,
     ):
         self._policy = policy
         self._first_env_id = first_env_id
@@ -58,6 +61,7 @@ class Collector:
         self._driver = driver(
             envs, policy, unroll_length=unroll_length, settings=settings, monitoring=monitoring
         )
+        self._driver.stream = Stream(seed, ENVIRONMENTS)
         self._is_started = False
 
     def collect(self, weights=None):

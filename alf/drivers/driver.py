@@ -28,6 +28,7 @@ from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
 from alf.errors import ConfigError
 from alf.networks.copying import CopyableModule
+from alf.ops.draws import Stream
 from alf.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Driver(abc.ABC):
         policy, unroll_length, settings: as the arguments.
         overwrites_actions: bool, `overwrite_policy_output`.
         specs: `EnvSpecs` of the environments; None without.
+        stream: `alf.ops.draws.Stream`, from which the policy draws. Another one may be set before `start`.
         batch_shape: tuple of ints (Q, T, B): each batch is an `Experience` of [Q, T+1, B, ...]. None without
             environments.
         clocks: `StageClocks` of its threads.
@@ -97,7 +99,7 @@ class Driver(abc.ABC):
         self._unroll_length, rate = split_unroll_length(unroll_length)
         if not isinstance(policy, CopyableModule):
             raise ConfigError(f"policy is {policy!r}: it must be a Policy or a PolicyGroup")
-        self.policy = policy
+        self.policy, self.stream = policy, Stream()
         self.actor_device = device_of(policy)
         self.settings = settings or DriverSettings()
         self.overwrites_actions = overwrite_policy_output
@@ -278,7 +280,7 @@ class Driver(abc.ABC):
         """Makes `collect` fail soon, even if an environment hangs. From any thread; returns at once."""
         self._threads.interrupt()
 
-    def reseed(self, seed: int, iterations: int) -> bool:
+    def reseed(self, iterations: int) -> bool:
         """Seeds environments and policy for what follows so many train iterations; new episodes begin.
 
         In the modes "lockstep" and "overlap" also while the driver runs: it drops what was collected since
@@ -286,13 +288,12 @@ class Driver(abc.ABC):
         raises NotImplementedError keep their seeds; returns False if there are some.
 
         Args:
-            seed: int, the run's seed.
-            iterations: int, below 2^31; another number gives other seeds.
+            iterations: int, below 2^31. The seeds follow from it and from `stream.seed`.
 
         Raises:
             RuntimeError: if the driver has started in another mode, or with collectors.
         """
-        given = spawn_seeds([seed, iterations], len(self._envs)), iterations << 32
+        given = spawn_seeds([self.stream.seed, iterations], len(self._envs)), iterations << 32
         if not self._threads.has_started:
             return all(self._ask("reseed", "", *given))
         if not self.repeats:

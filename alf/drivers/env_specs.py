@@ -161,8 +161,8 @@ class EnvSpecs:
         rows = [place * self._num_rows + i for place in self._places for i in range(self._num_rows)]
         return env_index[..., tf.newaxis] * self._num_rows + tf.constant(rows, tf.int32)
 
-    def owners(self, env_index: Array, count: Array) -> list[tuple[Array, Array]]:
-        """Returns the owners of the draws for environment `env_index`, as `draws.owned_by` takes them.
+    def counters(self, env_index: Array, count: Array) -> list[tuple[Array, Array]]:
+        """Returns the counters of the draws for environment `env_index`, as `draws.Stream.at` takes them.
 
         `count`, an integer scalar: how often it has drawn before.
         """

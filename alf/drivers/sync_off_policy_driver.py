@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SyncOffPolicyDriver: makes the same data as the asynchronous driver, one environment at a time."""
 
-import functools
 import queue
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
-from alf.core.annotations import Environment
+from alf.core.annotations import Array, Environment
 from alf.core.tf_runtime import SPARE_THREADS, reserve_threads, single_threaded
 from alf.data_structures import Experience
 from alf.drivers.actor_thread import answer_frame
@@ -74,14 +73,18 @@ class SyncOffPolicyDriver(Driver):
             specs,
             policy,
             self._unroll_length,
-            # No copy of the weights: the learner rests meanwhile.
-            functools.partial(answer_frame, policy, self.actor_device, None, specs),
+            self._answer,
             self.clocks.environments * specs.num_envs,  # one thread steps all of them
             overwrite_policy_output,
             sticky=self.settings.sticky,
             ask_stage=INFERENCE,
         )
         self._handover = Handover()
+
+    def _answer(self, env_index: Array, frame: Any) -> Any:
+        # No copy of the weights: the learner rests meanwhile.
+        answering = self.policy, self.stream, self.actor_device, None
+        return answer_frame(*answering, self.specs, env_index, frame)
 
     def start(self) -> None:
         """Traces the graphs, starts the thread, and waits until all environments are reset."""

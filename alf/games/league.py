@@ -20,7 +20,6 @@ from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError
 from alf.games.elo import EloRating
 from alf.games.policies import Policies
-from alf.ops.draws import global_seed
 
 MAIN = "main"  # the name of the policy that learns
 FOLDER = "league"  # of the versions, in a run's directory
@@ -149,8 +148,7 @@ class _LeagueCallback(Callback):
         policies, versions = trainer.learner.policy.policies, self._versions.list()
         self._drawn = int(policies[MAIN].progress.updates)
         # The updates are part of the seed, so a run that continues does not repeat its first draws.
-        seed = global_seed()
-        rng = np.random.default_rng(None if seed is None else [seed, self._drawn])
+        rng = np.random.default_rng([trainer.driver.stream.seed, self._drawn])
         shares = share_games(self._sampling, self._elo.expect_scores(versions))
         for name in self._opponents:
             # This writes to the learner's variables, which actors may read. With copies, they get them below.

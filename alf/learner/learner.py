@@ -22,6 +22,7 @@ from alf.learner.learner_settings import LearnerSettings
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import OptimizerSetting
 from alf.learner.update import NOT_FINITE, Update, add_scalars
+from alf.ops.draws import Stream
 from alf.policies.policy import ONLY_POLICY
 
 _NUM_WATCHED = 50  # calls of `train` that drop most steps before the log says so
@@ -49,6 +50,8 @@ class Learner(tf.Module, abc.ABC):
         needs_own_actions, uses_env_info: `Algorithm.needs_own_actions`, `Algorithm.needs_env_info`.
         progress: `Progress` of int64 variables: environment steps learned from, and updates.
         peers: `Peers`, the learner processes that make each update together; in most runs only this process.
+        stream: `alf.ops.draws.Stream` of the updates and of the replayer. Another one may be set before the
+            first update.
         dropped_steps: int64 variable, the number of steps older than `max_policy_lag`.
         rollout: the last `Experience` of [Q, T+1, B, ...] that was observed, not transformed; () before, or
             if nobody needs it (`keep_rollout`).
@@ -73,6 +76,7 @@ class Learner(tf.Module, abc.ABC):
         self.settings = settings = settings or LearnerSettings()
         self.policy = algorithm.policy
         self.progress = algorithm.progress
+        self.stream = Stream()
         self.uses_env_info = algorithm.needs_env_info
         self.needs_own_actions = algorithm.needs_own_actions
         self.device = device_of(algorithm)

@@ -23,7 +23,7 @@ class LearnerSettings:
             is counted in `dropped_steps`. The log says so if that happens to most steps. None keeps all
             steps.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
-            convolutions on CPUs slower. Random numbers in the loss do not follow the seed then.
+            convolutions on CPUs slower. Random numbers in the loss follow the seed, but they are other ones.
         strategy: `tf.distribute.Strategy` whose replicas share the work of each update; in gin,
             `@MirroredStrategy()`. None: one device makes the updates. A strategy of several learner processes
             is set by `Experiment.strategy`, not here.

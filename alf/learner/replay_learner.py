@@ -84,7 +84,7 @@ class ReplayLearner(Learner):
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
-        self._train_on = GraphFunction(own_draws(self._make_updates, self.progress), reduce_retracing=True)
+        self._train_on = GraphFunction(own_draws(self._make_updates, self), reduce_retracing=True)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)

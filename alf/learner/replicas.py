@@ -10,6 +10,7 @@ from alf.core.devices import check_device, shorten
 from alf.core.nest_utils import split
 from alf.data_structures import LossInfo, split_unroll
 from alf.errors import ConfigError
+from alf.ops import draws
 
 
 @configurable("alf.learner", role=Role.EXECUTION)
@@ -87,7 +88,9 @@ class Replicas:
         # The list of all parts goes to every replica, which picks its own in `_compute_replica`.
         parts = split_unroll(experience, num_replicas)
         parts = list(zip(parts, split(prepared, num_replicas, axis=1), strict=True))
-        train_info, priority, averages = self._strategy.run(self._compute_replica, [parts])
+        # Replicas are threads of their own, where draws have no stream.
+        arguments = [parts, draws.fork()]
+        train_info, priority, averages = self._strategy.run(self._compute_replica, arguments)
         # Each replica has the priorities of its part; averages are equal in all replicas, so the first is
         # taken.
         priority = tf.nest.map_structure(lambda x: tf.concat(self._local(x), 0), priority)
@@ -97,13 +100,14 @@ class Replicas:
         )
         return train_infos, LossInfo(loss, extra, priority), gradients
 
-    def _compute_replica(self, parts):
-        replica_id = tf.distribute.get_replica_context().replica_id_in_sync_group
+    def _compute_replica(self, parts, draws_of):
+        replica_id = int(tf.get_static_value(tf.distribute.get_replica_context().replica_id_in_sync_group))
         # The id counts the replicas of all processes; each process has the parts of its own replicas.
         # TensorFlow traces this function once for each replica, so the id is known here, and the graph of a
         # replica has only its own part.
-        part = parts[tf.get_static_value(replica_id) % self._num_local]
-        train_info, loss_info, gradients = self._compute_part(part)
+        part = parts[replica_id % self._num_local]
+        with draws_of(replica_id):
+            train_info, loss_info, gradients = self._compute_part(part)
         return train_info, loss_info.priority, _average((loss_info.loss, loss_info.extra, gradients))
 
     def _local(self, x):

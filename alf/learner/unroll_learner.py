@@ -65,7 +65,7 @@ class UnrollLearner(Learner):
         self._num_minibatches = num_minibatches
         self._mini_batch_size = mini_batch_size
         self._recurrence = recurrence
-        self._train_on = GraphFunction(own_draws(self._make_updates, self.progress))
+        self._train_on = GraphFunction(own_draws(self._make_updates, self))
 
     def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         policy = self.policy
@@ -79,16 +79,21 @@ class UnrollLearner(Learner):
 
     def _make_due_updates(self) -> tuple[dict[str, Array], Experience]:
         """Makes updates from all batches that the replayer hands out."""
-        experience, num_fresh = self.replayer.replay_all()
-        # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
-        summary = self._train_on((experience, tf.constant(num_fresh)))
+        summary, experience = self._train_on_next()
         if not self.replayer.has_more:
             return summary, experience
         summaries = [summary]
         while self.replayer.has_more:
-            older, num_fresh = self.replayer.replay_all()
-            summaries.append(self._train_on((older, tf.constant(num_fresh))))
+            summaries.append(self._train_on_next()[0])
         return tf.nest.map_structure(lambda *x: tf.add_n(x) / len(x), *summaries), experience
+
+    def _train_on_next(self):
+        """Makes the updates of the next batch of the replayer; returns their summary, and the batch."""
+        # A stream of its own: the updates draw at the same count.
+        with self.stream.spawn(0).at([(0, self.progress.updates)]):
+            experience, num_fresh = self.replayer.replay_all()
+        # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
+        return self._train_on((experience, tf.constant(num_fresh))), experience
 
     def _make_updates(self, inputs):
         """Makes the updates of one batch, in the graph; its first `num_fresh` unrolls are new."""

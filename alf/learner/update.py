@@ -14,7 +14,6 @@ from alf.errors import ConfigError
 from alf.learner.peers import Peers
 from alf.learner.replicas import Replicas
 from alf.networks.user_models import collect_losses
-from alf.ops import draws
 from alf.policies.action_distributions import ActionInfo
 
 NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then "reward", "observation" or nothing
@@ -197,13 +196,13 @@ class Update:
                     self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
 
 
-def own_draws(make_updates, progress):
-    """Wraps a function that makes updates: its draws follow from the seed and `progress.updates`."""
+def own_draws(make_updates, learner):
+    """Wraps a function that makes updates: its draws are `Learner.stream` at the count of updates."""
 
     @functools.wraps(make_updates)
     def call(*args):
         # The variable, which each draw reads: a loop of updates is traced once.
-        with draws.owned_by([(draws.LEARNER, progress.updates)]):
+        with learner.stream.at([(0, learner.progress.updates)]):
             return make_updates(*args)
 
     return call

@@ -2,10 +2,10 @@
 """Random numbers for policies and learners, in graphs.
 
 Actors answer environments in an order that differs from run to run, and a run may stop and continue. So that
-each draw is the same in each run, draws have owners (`owned_by`): an environment, or the learner. The numbers
-of an owner follow from the run's seed, the owner and a count, by a counter-based generator (Salmon et al.
-2011, "Parallel random numbers: as easy as 1, 2, 3"), whatever else is in the batch. Without owners, as in
-evaluations, numbers come from TensorFlow's own generators.
+each draw is the same in each run, draws come from a `Stream`: each learner has one, and each driver has one
+for its environments. The numbers follow from the stream's seed and key, and from a counter, by a
+counter-based generator (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), whatever else is
+in the batch. Without a stream, as in evaluations, numbers come from TensorFlow's own generators.
 """
 
 import contextlib
@@ -14,29 +14,48 @@ import threading
 import numpy as np
 import tensorflow as tf
 
-LEARNER = -1  # the owner of the learner's draws; environments are owners from 0
-
-_seed = None  # the seed in place of that of `tf.random.set_seed`, or None
+ENVIRONMENTS, LEARNERS = 0, 1  # the first number of a stream's key; in that of a learner its place follows
 
 
-def set_seed(seed):
-    """Sets the seed of graphs that are traced later: int, or None for the seed of `tf.random.set_seed`."""
-    global _seed
-    _seed = seed
+class Stream:
+    """A stream of random numbers.
+
+    Args:
+        seed: int, at least 0. None draws one that follows from `tf.random.set_seed`, if that was called: each
+            call draws another one.
+        *key: ints, at least 0, by which streams of the same seed differ.
+
+    Attributes:
+        seed: int.
+    """
+
+    def __init__(self, seed=None, *key):
+        self.seed = _draw_seed() if seed is None else seed
+        self._key = key
+
+    def spawn(self, number):
+        """Returns another `Stream` of the same seed, whose key ends with `number`, an int."""
+        return Stream(self.seed, *self._key, number)
+
+    def at(self, counters):
+        """Makes the draws of the graph that is traced in this context come from the stream.
+
+        Args:
+            counters: list of K pairs of integer scalars, tensors or variables: the index of an environment,
+                or 0, and a count. The first axis of each draw has K equal parts, one for each pair, in this
+                order. Another index or count gives other numbers. A draw reads a variable when it runs.
+        """
+        seeds = np.random.SeedSequence(self.seed, spawn_key=self._key)
+        return _using((counters, np.random.default_rng(seeds)))
 
 
-def get_seed():
-    """Returns the seed of graphs that are traced now, an int, or None: each draws one."""
-    return global_seed() if _seed is None else _seed
-
-
-def global_seed():
-    """Returns 31 bits of the seed of the last `tf.random.set_seed`, an int, or None if there was none."""
-    return tf.compat.v1.get_seed(None)[0]
+def _draw_seed():
+    seeds = tf.compat.v1.get_seed(None)  # of the graph and of one operation, or None without `set_seed`
+    return int(np.random.SeedSequence(None if None in seeds else seeds).generate_state(1)[0])
 
 
 class _Context(threading.local):
-    current = None  # the pair of the owners, a list, and a generator that gives each draw a number
+    current = None  # the pair of the counters, a list, and a generator that gives each draw a number
 
 
 _context = _Context()
@@ -51,21 +70,22 @@ def _using(context):
         _context.current = before
 
 
-def owned_by(owners):
-    """Makes the draws of the graph that is traced in this context belong to K owners.
-
-    Args:
-        owners: list of K pairs of integer scalars: the number of the owner, and how often it has drawn
-            before, a tensor, or a variable that each draw reads. The first axis of each draw has K equal
-            parts, one for each owner, in this order.
-    """
-    return _using((owners, np.random.default_rng(get_seed())))
-
-
-def owned_by_first():
-    """Makes the draws in this context belong to the first one of the present owners, whatever their size."""
+def at_first_counter():
+    """Makes the draws in this context use the first of the present counters alone, for any number of rows."""
     current = _context.current
     return _using(None if current is None else (current[0][:1], current[1]))
+
+
+def fork():
+    """Returns a function (number) -> context, for threads that draw at the present counters.
+
+    Draws in the context of another number, an int at least 0, are other ones.
+    """
+    if _context.current is None:
+        return lambda number: contextlib.nullcontext()
+    counters, rng = _context.current
+    seed = int(rng.integers(2**62))
+    return lambda number: _using((counters, np.random.default_rng([seed, number])))
 
 
 def normal(shape):
@@ -106,30 +126,30 @@ def integers(shape, low, high):
 
 
 def shuffle(x):
-    """Returns the rows of `x`, of one owner, in an order drawn at random."""
+    """Returns the rows of `x`, for a single counter, in an order drawn at random."""
     if _context.current is None:
         return tf.random.shuffle(x)
     return _draw(tf.random.experimental.stateless_shuffle, [x])
 
 
 def _split(x):
-    owners, _ = _context.current
-    return tf.split(x, len(owners)) if len(owners) > 1 else [x]
+    counters, _ = _context.current
+    return tf.split(x, len(counters)) if len(counters) > 1 else [x]
 
 
 def _split_shape(shape):
-    (owners, _), shape = _context.current, tf.convert_to_tensor(shape)
-    part = tf.concat([shape[:1] // len(owners), shape[1:]], axis=0) if len(owners) > 1 else shape
-    return [part] * len(owners)
+    (counters, _), shape = _context.current, tf.convert_to_tensor(shape, dtype_hint=tf.int32)
+    part = tf.concat([shape[:1] // len(counters), shape[1:]], axis=0) if len(counters) > 1 else shape
+    return [part] * len(counters)
 
 
 def _draw(draw, parts):
-    """Calls `draw` with each owner's part and seed; concatenates the results."""
-    owners, rng = _context.current
-    # 62 random bits, so that two draws hardly ever have the same seed (number + owner, count).
+    """Calls `draw` with the part and the seed of each counter; concatenates the results."""
+    counters, rng = _context.current
+    # 62 random bits, so that two draws hardly ever have the same seed (number + index, count).
     number = int(rng.integers(1, 2**62))
     drawn = [
-        draw(part, tf.stack([number + tf.cast(owner, tf.int64), tf.cast(count, tf.int64)]))
-        for part, (owner, count) in zip(parts, owners, strict=True)
+        draw(part, tf.stack([number + tf.cast(index, tf.int64), tf.cast(count, tf.int64)]))
+        for part, (index, count) in zip(parts, counters, strict=True)
     ]
     return tf.concat(drawn, axis=0) if len(drawn) > 1 else drawn[0]

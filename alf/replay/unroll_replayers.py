@@ -11,6 +11,7 @@ from alf.core.annotations import Array
 from alf.core.credit import Credit
 from alf.core.nest_utils import concat
 from alf.data_structures import FIRST, Experience
+from alf.ops import draws
 from alf.replay.replayer import UnrollReplayer
 from alf.replay.storage import allocate, check_experience, check_unroll_spec, read_at, write_at
 
@@ -145,7 +146,7 @@ class MixInReplayer(OneTimeReplayer):
             # A fraction of an unroll is carried to the next batch, and not rounded away.
             num_older = self._credit.take()
             if num_older:
-                numbers = tf.random.uniform((num_older,), self._older.first, self._older.count, tf.int64)
+                numbers = draws.integers((num_older,), self._older.first, self._older.count)
                 experience = concat([fresh, self._older.read(numbers)], axis=0)
         # Written after the draw, or a fresh unroll could be drawn as an older one of the same batch.
         self._older.write(fresh)

@@ -39,7 +39,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 from alf.runs.devices import choose_device, log_devices
-from alf.runs.seeds import seed_everything, spawn_seed
+from alf.runs.seeds import seed_draws, seed_everything, spawn_seed
 
 _MAX_THREADS = 4096  # with many more, TensorFlow does not start
 
@@ -189,7 +189,8 @@ class Experiment:
         envs, collectors = [], None
         try:
             # `envs` grows while they are made, so that those that exist are closed if a later one fails.
-            self._make_envs(seed_everything(self._find_seed(strategy), self._num_groups), envs)
+            seed = self._find_seed(strategy)
+            self._make_envs(seed_everything(seed, self._num_groups), envs)
             settings = self._add_behavior(envs)
             specs = EnvSpecs(envs) if envs else None
             if self._num_collectors:
@@ -207,8 +208,10 @@ class Experiment:
                 check_type("what Experiment.driver makes", driver, Driver)
                 driver.deterministic = self._deterministic
                 log_devices(learner.device, driver.actor_device)
-                return driver, learner
-            return OfflineDriver(learner.policy), learner
+            else:
+                driver = OfflineDriver(learner.policy)
+            seed_draws(driver, learner, seed)
+            return driver, learner
         except BaseException:
             close_all(envs)
             if collectors is not None:  # They hold a reservation of the cluster's CPUs.
@@ -234,7 +237,7 @@ class Experiment:
             driver = functools.partial(self._driver, **self._add_behavior(envs))
             specs = EnvSpecs(envs)
             policy = self.make_policy(specs.observation, specs.action, specs.reward)
-            return Collector(envs, policy, driver=driver, **kwargs)
+            return Collector(envs, policy, driver=driver, seed=seed, **kwargs)
         except BaseException:
             close_all(envs)
             raise

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from alf.core.randomness import spawn_seeds
 from alf.networks.user_models import loaded_libraries
-from alf.ops import draws
+from alf.ops.draws import ENVIRONMENTS, LEARNERS, Stream
 
 
 def spawn_seed(seed, *numbers):
@@ -36,22 +36,35 @@ def seed_everything(seed, num_envs):
         np.random.seed(seed % 2**32)  # noqa: NPY002  (for users; all that NumPy takes)
         for library in loaded_libraries():  # Keras has a generator of its own
             library.utils.set_random_seed(seed % 2**32)
-        # The last, because Keras gives TensorFlow 32 bits of the seed. `draws.get_seed` reads it back.
+        # The last, because Keras gives TensorFlow 32 bits of the seed.
         tf.random.set_seed(seed)
-    draws.set_seed(None)  # of a run before in this process, which was continued
     return spawn_seeds(seed, num_envs)
 
 
+def seed_draws(driver, learner, seed):
+    """Gives the environments of a driver, and each learner, a stream of draws of their own.
+
+    Args:
+        driver: `Driver`.
+        learner: `Learner` or `LearnerGroup`. A policy keeps its place in the group, so that it draws the same
+            when the run continues.
+        seed: int, or None, which leaves the streams as they are.
+    """
+    if seed is None:
+        return
+    driver.stream = Stream(seed, ENVIRONMENTS)
+    for place, name in enumerate(learner.policy.policies):
+        if name in learner.learners:
+            learner.learners[name].stream = Stream(seed, LEARNERS, place)
+
+
 def seed_continued_run(driver, iterations):
-    """Seeds a run that continues after `iterations` train iterations, unless its seed is None.
+    """Seeds a run that continues after `iterations` train iterations.
 
     With the seeds of its beginning the environments would repeat their first episodes each time that the run
-    is continued.
+    is continued. The streams of draws stay: their counts go on where they were.
     """
-    seed = draws.get_seed()
-    if seed is not None:
-        driver.reseed(seed, iterations)
-        # For users who draw from the generators of this process; the driver has the environments.
-        seed_everything(spawn_seed(seed, iterations), 0)
-        # Counts of draws go on where they were, so that ALF's draws follow from the run's own seed.
-        draws.set_seed(seed)
+    driver.reseed(iterations)
+    # For users who draw from the generators of this process; the driver has the environments.
+    if tf.compat.v1.get_seed(None)[0] is not None:  # without a seed they do not repeat anything
+        seed_everything(spawn_seed(driver.stream.seed, iterations), 0)

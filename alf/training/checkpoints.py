@@ -11,7 +11,6 @@ from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import Role, configurable
 from alf.errors import DivergedError, InterruptedDriverError, SaveError
-from alf.ops import draws
 from alf.runs.checkpointer import Checkpointer
 
 
@@ -60,7 +59,7 @@ class Checkpoints(Callback):
         """
         if trainer.driver.deterministic and not is_last:
             # Before the save: what the driver drops here does not count.
-            trainer.driver.reseed(draws.get_seed(), self.checkpointer.iterations)
+            trainer.driver.reseed(self.checkpointer.iterations)
         return self.checkpointer.save(is_last)
 
     def on_begin(self, trainer: Any) -> None:

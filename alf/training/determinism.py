@@ -7,7 +7,6 @@ from typing import Any
 from alf.callback import Callback
 from alf.errors import ConfigError, EnvError
 from alf.learner import Learner
-from alf.ops import draws
 from alf.replay import OneTimeReplayer
 from alf.runs.digests import DIGESTS_FILE, compute_digest, is_noted
 from alf.runs.progress_file import ProgressFile
@@ -29,7 +28,7 @@ class Determinism(Callback):
         remedy = _find_remedy(trainer.driver, trainer.learner, trainer.checkpoints, self._stop_criteria)
         if remedy is not None:
             raise ConfigError(f"Experiment.deterministic is True: {remedy}")
-        if not trainer.driver.reseed(draws.get_seed(), 0):
+        if not trainer.driver.reseed(0):
             raise ConfigError("Experiment.deterministic is True, but an environment has no seed()")
 
     def on_begin(self, trainer: Any) -> None:

@@ -16,6 +16,7 @@ from alf.core.randomness import spawn_seeds
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics, Metric
 from alf.errors import ConfigError, InterruptedDriverError
+from alf.ops.draws import Stream
 from alf.policies.random_policy import RandomPolicy
 from alf.replay import make_replayer
 from alf.testing.fakes import (
@@ -325,8 +326,9 @@ class SeededEnvironment(FakeEnvironment):
 def test_reseed_before_the_start(driver_class):
     envs = [SeededEnvironment(2, has_seed=i != 1) for i in range(3)]
     driver = build_driver(driver_class, envs, RecordingLearner(FrozenPolicy(envs[0])), unroll_length=3)
+    driver.stream = Stream(7)
     calls = (7, 0), (7, 1), (7, 0)
-    assert [driver.reseed(*call) for call in calls] == [False] * 3
+    assert [driver.reseed(iterations) for _, iterations in calls] == [False] * 3
     assert [env.seeds for env in envs] == [
         [spawn_seeds(call, 3)[i] for call in calls] if i != 1 else [] for i in range(3)
     ]
@@ -334,7 +336,7 @@ def test_reseed_before_the_start(driver_class):
     driver.start()
     if driver_class is AsyncOffPolicyDriver:
         with pytest.raises(RuntimeError, match=r"before start\(\), or in the modes 'lockstep' and 'overlap'"):
-            driver.reseed(7, 0)
+            driver.reseed(0)
     driver.stop()
 
 
@@ -354,7 +356,9 @@ def test_after_reseed_a_driver_goes_on_like_one_that_starts(driver_class, kwargs
         envs = [MatchObservationEnvironment(2, episode_length=4, seed=i) for i in range(3)]
         specs = EnvSpecs(envs)
         policy = RandomPolicy(specs.observation, specs.action)
-        return build_driver(driver_class, envs, RecordingLearner(policy), unroll_length=3, **kwargs)
+        driver = build_driver(driver_class, envs, RecordingLearner(policy), unroll_length=3, **kwargs)
+        driver.stream = Stream(7)
+        return driver
 
     def collect(driver, num_batches):
         driver.learner.observed.clear()
@@ -363,14 +367,13 @@ def test_after_reseed_a_driver_goes_on_like_one_that_starts(driver_class, kwargs
         state = driver.get_state()["metrics"]
         return [*driver.learner.observed], state["EnvironmentSteps"], state["AverageReturn"]
 
-    tf.random.set_seed(3)
     running, started = make(), make()
-    started.reseed(7, 5)
+    started.reseed(5)
     running.start()
     started.start()
     try:
         _, steps, returns = collect(running, 5)
-        assert running.reseed(7, 5)
+        assert running.reseed(5)
         ours, our_steps, our_returns = collect(running, 4)
         theirs, their_steps, their_returns = collect(started, 4)
     finally:
@@ -400,7 +403,7 @@ def test_reseed_can_be_interrupted():
         assert hung.wait(60)
         threading.Timer(0.2, driver.interrupt).start()
         with pytest.raises(InterruptedDriverError):
-            driver.reseed(7, 1)
+            driver.reseed(1)
     finally:
         released.set()
         driver.stop()
@@ -408,5 +411,5 @@ def test_reseed_can_be_interrupted():
 
 def test_reseed_without_environments():
     driver = make_driver(OfflineDriver)
-    driver.reseed(7, 0)
+    driver.reseed(0)
     driver.stop()

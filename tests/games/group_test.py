@@ -273,7 +273,7 @@ def test_every_driver_serves_several_policies(driver_class, kwargs):
 
 @pytest.mark.parametrize("kwargs", [{"actor_queue_cap": 2}, {"num_env_threads": 1}], ids=str)
 def test_policies_draw_for_two_environments_in_one_call(kwargs):
-    """Each has 3 rows then, which are no equal parts for two owners of draws."""
+    """Each has 3 rows then, which are no equal parts for two counters of draws."""
     envs = [
         MappedEnvironment(CountingEnvironment(3, EPISODE, env_index=i), mapping, ("a", "b"))
         for i, mapping in enumerate([("a", "a", "b"), ("a", "b", "b")])

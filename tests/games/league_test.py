@@ -24,6 +24,7 @@ from alf.games.elo import EloRating, expect_score
 from alf.games.league import Versions, find_crowded, share_games
 from alf.games.mapping import Episode
 from alf.networks import ActorCriticNetwork
+from alf.ops.draws import Stream
 from alf.policies import ActorCriticPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, League
@@ -231,7 +232,7 @@ def test_seats_are_drawn_with_the_same_probability():
 class Watched:
     """Has the place of a `Trainer` for the callback of a league: "main" makes updates, and nobody plays."""
 
-    def __init__(self, root_dir, league, updates=0):
+    def __init__(self, root_dir, league, updates=0, seed=0):
         self.root_dir = str(root_dir)
         spec = (
             tf.TensorSpec((1,), tf.float32),
@@ -239,7 +240,7 @@ class Watched:
         )
         self.policies = {name: Improving(*spec) for name in league.names}
         self.main = self.policies["main"]
-        self.driver = types.SimpleNamespace(publish_soon=lambda: None)
+        self.driver = types.SimpleNamespace(publish_soon=lambda: None, stream=Stream(seed))
         self.learner = types.SimpleNamespace(policy=types.SimpleNamespace(policies=self.policies))
         (self.elo, _), (self.callback,) = league.make_watchers(("left", "right"))
         self._set(updates)
@@ -259,6 +260,19 @@ class Watched:
             versions.append([int(policy.progress.updates) for policy in opponents])
             assert [int(policy.weight) for policy in opponents] == versions[-1]
         return versions
+
+
+def test_versions_are_drawn_by_the_seed_and_the_updates(tmp_path):
+    def play(name, seed):
+        league = League(num_opponents=1, snapshot_interval=1, draw_interval=1)
+        versions = np.array(Watched(tmp_path / name, league, seed=seed).train(60))[20:, 0]
+        return versions / np.arange(21, 61)
+
+    places = play("a", 3)
+    np.testing.assert_array_equal(play("b", 3), places)
+    assert (play("c", 4) != places).mean() > 0.5
+    # Another place among the versions each time: half of 40 numbers that are uniform in [0, 1) are below 0.5.
+    assert places.std() > 0.1 and 5 < (places < 0.5).sum() < 35
 
 
 def test_the_latest_version_plays(tmp_path):

@@ -22,6 +22,7 @@ from alf.games import MappedEnvironment
 from alf.games.policies import Policies
 from alf.learner import optimizers
 from alf.networks import GRU, ActorCriticNetwork, QValueNetwork
+from alf.ops import draws
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, Policy
 from alf.testing.toy_environments import MatchObservationEnvironment, RememberEnvironment
 from alf.training import Experiment
@@ -87,6 +88,44 @@ def make_chase():
     spaces = {"hunter": "cat", "prey": "mouse"}
     policies = Policies(("hunter", "prey"), {"cat": "hunter", "mouse": "prey"}, spaces=spaces)
     return make_experiment(policies, env=lambda seed: Chase())
+
+
+def draw_from(parts):
+    """Three numbers of the stream of each learner or driver."""
+    found = []
+    for part in parts:
+        with part.stream.at([(0, 0)]):
+            found.append(tuple(draws.normal((3,)).numpy()))
+    return found
+
+
+def test_each_policy_has_weights_and_draws_of_its_own():
+    def make(names, frozen=(), seed=0):
+        return driver_of(make_experiment(Policies(names, frozen=frozen), seed=seed))
+
+    first, other = make(("a", "b")), make(("a", "b"), seed=1)
+    drivers = first, other, make(("a", "b"), seed=None), make(("a", "b"), seed=None)
+    drawn = [draw_from([driver, *driver.learner.learners.values()]) for driver in drivers]
+    assert len({x for numbers in drawn for x in numbers}) == 12
+    # A policy has the same stream whoever else learns.
+    again, alone = make(("a", "b")), make(("a", "b"), frozen=("a",))
+    assert draw_from([again, *again.learner.learners.values()]) == drawn[0]
+    assert draw_from([alone.learner.learners["b"]]) == drawn[0][2:]
+    a, b = (values(policy) for policy in first.learner.policy.policies.values())
+    assert all((x != y).all() for x, y in zip(a, b, strict=True) if x.ndim == 2)
+    for driver in (*drivers, again, alone):
+        driver.stop()
+
+
+def test_each_collector_has_draws_of_its_own():
+    def draw(*index_and_restarts):
+        collector = make_experiment(None).make_collector(*index_and_restarts, num_envs=1)
+        drawn = draw_from([collector._driver])
+        collector.close()
+        return drawn[0]
+
+    drawn = [draw(*x) for x in ((0, 0), (1, 0), (0, 1), (0, 0))]
+    assert drawn[0] == drawn[3] and len({*drawn}) == 3
 
 
 def test_policies_of_agents_with_different_spaces_train(tmp_path):

@@ -12,6 +12,7 @@ from alf.drivers import EnvSpecs
 from alf.drivers.actor_thread import act
 from alf.learner import ReplayLearner, UnrollLearner, optimizers
 from alf.networks import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.ops.draws import Stream
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.replay import UniformReplayer
@@ -85,12 +86,12 @@ def collect(env, learner, num_steps=T):
     policy, size = learner.policy, env.batch_size
     state = first_state = zeros_from_spec(policy.policy_step_spec.state, size)
     action, env_id = zeros_from_spec(policy.action_spec, size), tf.range(size)
-    rows, step = [], env.reset()
+    rows, step, stream = [], env.reset(), Stream()
     for t in range(num_steps + 1):
         signals = (tf.constant(x) for x in step)  # step type, reward, discount, observation
         time_step = TimeStep(*signals, zero_where(tf.constant(step.step_type == FIRST), action), env_id)
         if t < num_steps:  # the last row has no answer yet
-            answer, version = act(policy, time_step, state, owners=[(0, t)])
+            answer, version = act(policy, stream, time_step, state, counters=[(0, t)])
             action, state = answer.action, answer.state
         versions = tf.fill((size,), version)
         rows.append(Experience(*time_step, answer.action, answer.info, versions, ()))

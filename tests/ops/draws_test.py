@@ -1,15 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Draws that belong to owners: their distributions, and what they follow from."""
+"""Streams of draws: their distributions, and what they follow from."""
 
 import math
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from alf.ops import draws
+from alf.ops.draws import Stream
 
-N = 4000  # rows of each owner
+N = 4000  # rows of each counter
 
 # Of each kind: a draw of so many rows, its mean and its standard deviation.
 KINDS = {
@@ -30,18 +32,20 @@ KINDS = {
 }
 
 
-def draw(kind, owners, seed=0, times=1):
-    """Draws in a graph, `times` times; returns the last draw, an array for each owner."""
-    tf.random.set_seed(seed)
+def draw(kind, counters, stream=None, times=1, fork=None):
+    """Draws in a graph, `times` times; returns the last draw, an array for each counter."""
 
     @tf.function(autograph=False)
     def run(pairs):
-        with draws.owned_by([tuple(tf.unstack(x)) for x in tf.unstack(pairs)]):
+        with (stream or Stream(0)).at([tuple(tf.unstack(x)) for x in tf.unstack(pairs)]):
             for _ in range(times):
-                x = KINDS[kind][0](N * len(owners))
+                x = KINDS[kind][0](N * len(counters))
+            if fork is not None:
+                with draws.fork()(fork):
+                    x = KINDS[kind][0](N * len(counters))
             return x
 
-    return np.split(run(tf.constant(owners, tf.int64)).numpy(), len(owners))
+    return np.split(run(tf.constant(counters, tf.int64)).numpy(), len(counters))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -55,62 +59,65 @@ def test_distribution(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_numbers_follow_from_seed_owner_count_and_draw(kind):
+def test_numbers_follow_from_stream_index_count_and_draw(kind):
     alone, together = draw(kind, [(7, 3)])[0], draw(kind, [(2, 3), (7, 3), (7, 4)])
     np.testing.assert_array_equal(alone, together[1])
-    others = {
-        "owner": together[0],
-        "count": together[2],
-        "seed": draw(kind, [(7, 3)], seed=1)[0],
-        "draw": draw(kind, [(7, 3)], times=2)[0],
-    }
-    for name, other in others.items():
-        correlation = np.corrcoef(alone.ravel(), other.ravel())[0, 1]
-        assert abs(correlation) < 6 / math.sqrt(alone.size), name
+    others = {"index": together[0], "count": together[2], "draw": draw(kind, [(7, 3)], times=2)[0]}
+    others |= {f"fork {i}": draw(kind, [(7, 3)], fork=i)[0] for i in range(2)}
+    # Keys that are parts of each other, and zeros, which are easily lost.
+    keys = {"seed": (1,), "key": (0, 0), "longer": (0, 0, 0), "other": (0, 0, 1), "order": (0, 1, 0)}
+    others |= {name: draw(kind, [(7, 3)], Stream(*key))[0] for name, key in keys.items()}
+    np.testing.assert_array_equal(draw(kind, [(7, 3)], Stream(0, 0).spawn(1))[0], others.pop("other"))
+    others = {"alone": alone, **others}
+    for i, (name, one) in enumerate(others.items()):
+        for another in list(others)[:i]:
+            correlation = np.corrcoef(one.ravel(), others[another].ravel())[0, 1]
+            assert abs(correlation) < 6 / math.sqrt(one.size), (name, another)
 
 
-def test_without_owners_numbers_come_from_tensorflow():
-    with draws.owned_by([(tf.constant(0), tf.constant(0))]):
-        first = draws.normal((3,))
+def test_without_a_stream_numbers_come_from_tensorflow():
     tf.random.set_seed(0)
-    ours = draws.normal((3,)), draws.uniform((3,))
+    with draws.at_first_counter(), draws.fork()(1):
+        ours = draws.normal((3,)), draws.uniform((3,))
     tf.random.set_seed(0)
     theirs = tf.random.normal((3,)), tf.random.uniform((3,))
     tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
-    assert (first.numpy() != ours[0].numpy()).any()
 
 
-def test_draws_of_the_first_owner_alone_have_any_number_of_rows():
-    tf.random.set_seed(0)
-    owners = [(tf.constant(7), tf.constant(3)), (tf.constant(2), tf.constant(3))]
+def test_draws_at_the_first_counter_alone_have_any_number_of_rows():
+    counters = [(tf.constant(7), tf.constant(3)), (tf.constant(2), tf.constant(3))]
 
     def draw_three():
         return draws.normal((3, 2)), draws.categorical(tf.zeros((3, 100)), tf.int64)
 
-    with draws.owned_by(owners):
-        with draws.owned_by_first():
+    with Stream(0).at(counters):
+        with draws.at_first_counter():
             ours = draw_three()
         after = draws.normal((4,))
-    with draws.owned_by(owners[:1]):
+    with Stream(0).at(counters[:1]):
         tf.nest.map_structure(np.testing.assert_array_equal, draw_three(), ours)
-    with draws.owned_by(owners):
+    with Stream(0).at(counters):
         draw_three_of_each = draws.normal((6, 2)), draws.categorical(tf.zeros((6, 100)), tf.int64)
         np.testing.assert_array_equal(draws.normal((4,)), after)
     tf.nest.map_structure(lambda x, y: np.testing.assert_array_equal(x[:3], y), draw_three_of_each, ours)
 
 
-def test_the_learners_draws_follow_from_its_updates():
+def test_a_single_number():
+    with Stream(0).at([(0, 0)]):
+        assert draws.normal(()).shape == draws.uniform(()).shape == ()
+
+
+def test_a_variable_counts():
     updates = tf.Variable(5, dtype=tf.int64)
 
     def make():
         @tf.function(autograph=False)
         def run():
-            with draws.owned_by([(draws.LEARNER, updates)]):
+            with Stream(0).at([(0, updates)]):
                 return draws.shuffle(tf.range(100)), draws.normal((100,))
 
         return run
 
-    tf.random.set_seed(0)
     run = make()
     order, x = run()
     assert sorted(order.numpy()) == list(range(100)) and (order.numpy() != range(100)).sum() > 80
@@ -122,14 +129,16 @@ def test_the_learners_draws_follow_from_its_updates():
     tf.nest.map_structure(np.testing.assert_array_equal, make()(), (order, x))
 
 
-def test_a_seed_takes_the_place_of_tensorflows():
-    tf.random.set_seed(1)
-    assert draws.get_seed() == 1
-    before = draw("normal", [(0, 0)], seed=1)
-    draws.set_seed(1)
-    try:
-        assert draws.get_seed() == 1
-        np.testing.assert_array_equal(draw("normal", [(0, 0)], seed=2), before)
-    finally:
-        draws.set_seed(None)
-    assert (draw("normal", [(0, 0)], seed=2)[0] != before[0]).all()
+def test_seeds_without_a_seed_follow_from_tensorflows():
+    def seeds(seed):
+        tf.random.set_seed(seed)
+        return [Stream().seed for _ in range(3)]
+
+    first, again, other = seeds(1), seeds(1), seeds(2)
+    assert first == again and len({*first, *other}) == 6
+    assert all(isinstance(seed, int) and 0 <= seed < 2**32 for seed in first)
+
+
+def test_without_any_seed_each_stream_differs(monkeypatch):
+    monkeypatch.setattr(context.context(), "_seed", None)  # as in a new process
+    assert len({Stream().seed for _ in range(3)}) == 3

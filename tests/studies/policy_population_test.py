@@ -25,6 +25,7 @@ from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.data_structures import OWNER
 from alf.errors import ConfigError, DivergedError
 from alf.games import LearnerGroup
+from alf.ops import draws
 from alf.schedules import assign_tunables, find_tunables
 from alf.studies import policy_population
 from alf.studies.evolution import Mutation, Replacement
@@ -104,6 +105,15 @@ def make_trainer(root_dir, config="", num_iterations=None, act=None, env=ENV, **
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
         callbacks = [] if act is None else [Act(act)]
         return build_trainer(str(root_dir), driver, stop_criteria=stop, callbacks=callbacks, **kwargs)
+
+
+def test_members_draw_other_numbers(tmp_path):
+    trainer = make_trainer(tmp_path, DQN)
+    drawn = set()
+    for learner in trainer.learner.learners.values():
+        with learner.stream.at([(0, learner.progress.updates)]):
+            drawn.add(float(draws.normal(())))
+    assert len(drawn) == 3
 
 
 def settings_of(evolution):

@@ -92,8 +92,9 @@ class CountingDriver(Driver):
         self._threads.begin()
         self._rows = [env.reset() for env in self._envs]
 
-    def reseed(self, seed, iterations):
-        for env, given in zip(self._envs, spawn_seeds([seed, iterations], len(self._envs)), strict=True):
+    def reseed(self, iterations):
+        seeds = spawn_seeds([self.stream.seed, iterations], len(self._envs))
+        for env, given in zip(self._envs, seeds, strict=True):
             with contextlib.suppress(NotImplementedError):
                 env.seed(given)
 

@@ -137,6 +137,17 @@ def test_a_run_that_stops_and_continues_is_the_same(tmp_path, name):
     assert len({*digests.values()}) == ITERATIONS
 
 
+def test_another_run_of_the_process_changes_nothing(tmp_path):
+    parts = CASES["lockstep"]
+    alone = train(tmp_path / "alone", parts)
+    # Another seed, made after and trained before; at its end the first one has not traced anything.
+    trainer = make_trainer(tmp_path / "first", parts)
+    train(tmp_path / "other", {**parts, "seed": 4})
+    trainer.train()
+    for x, y in zip(alone[0], trainer.learner.list_learned(), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
 def test_checkpoints_begin_new_episodes_and_nothing_else_does(tmp_path):
     """The test above would pass if no run reset anything, and if every iteration did."""
     parts = CASES["lockstep"]
@@ -144,7 +155,7 @@ def test_checkpoints_begin_new_episodes_and_nothing_else_does(tmp_path):
     begun, reseed = [], trainer.driver.reseed
     trainer.driver.reseed = lambda *args: (begun.append(args), reseed(*args))
     trainer.train()
-    assert begun == [(3, iteration) for iteration in SAVED]
+    assert begun == [(iteration,) for iteration in SAVED]
     other, *_ = train(tmp_path / "other", parts, interval_steps=4 * STEPS)
     ours = [variable.numpy() for variable in trainer.learner.list_learned()]
     assert any((x != y).any() for x, y in zip(ours, other, strict=True))
