@@ -136,8 +136,8 @@ class LossInfo(NamedTuple):
 class LogRecord(NamedTuple):
     """The part of an unroll that metrics need: each time step of an environment exactly once, in order.
 
-    The fields `observation`, `action` and `first_value` are () unless the tuple `needs` of a metric or an
-    observer names them.
+    The fields `observation` and `action` are () unless the tuple `needs` of a metric or an observer names
+    them.
     """
 
     step_type: Any  # int32 [T, B]
@@ -147,7 +147,6 @@ class LogRecord(NamedTuple):
     env_info: Any = ()  # dict of float32 [T, B], NaN where a step has no value; () without `info_keys`
     observation: Any = ()  # nest of [T, B, ...]
     action: Any = ()  # nest of [T, B, ...], the policy's answer to each time step
-    first_value: Any = ()  # float32 [T, B], the policy's value at FIRST rows; NaN in other rows
     # () if a single policy acts:
     owner: Any = ()  # int32 [T, B], the index of the policy that acts
     policy_version: Any = ()  # int64 [T, B], `ActionReply.version` of each answer

@@ -47,7 +47,7 @@ class TrajectoryObserver:
         # A record has T rows, and the step from its last row leads to the first row of the next record of the
         # same batched environment: so the last row waits here for it.
         key = int(record.env_id[0])
-        rows = record._replace(env_id=(), env_info=(), first_value=())
+        rows = record._replace(env_id=(), env_info=())
         if key in self._last_rows:
             rows = tf.nest.map_structure(lambda *x: np.concatenate(x), self._last_rows[key], rows)
         self._last_rows[key] = tf.nest.map_structure(lambda x: x[-1:], rows)

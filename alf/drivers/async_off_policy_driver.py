@@ -376,7 +376,7 @@ class AsyncOffPolicyDriver(Driver):
 
     def _hand_over(self, unroll):
         """Puts an unroll into the queues as `TFQueues.hand_over` does."""
-        record = make_log_record(unroll, self._acting, self._record_spec)
+        record = make_log_record(unroll, self._record_spec)
         return self._tf_queues.hand_over(record, unroll)
 
     def _publish_weights(self):

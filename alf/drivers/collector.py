@@ -2,7 +2,6 @@
 """Collector: environments and actors for a learner in another process. It exchanges NumPy arrays."""
 
 import dataclasses
-import functools
 
 import numpy as np
 import tensorflow as tf
@@ -57,7 +56,7 @@ class Collector:
         )
         # The user's observers and metrics see the steps where the learner is. By position, because gin would
         # make the bound ones even if keywords replace them.
-        monitoring = Monitoring((), (), functools.partial(EpisodeStatistics, first_value=False))
+        monitoring = Monitoring((), (), EpisodeStatistics)
         self._driver = driver(
             envs, policy, unroll_length=unroll_length, settings=settings, monitoring=monitoring
         )

@@ -120,7 +120,7 @@ class Driver(abc.ABC):
         # `statistics` computes all of its own metrics in one pass over a record. They are shown and saved
         # with the others, but not called.
         self._observers = [*counts, statistics, *users, *observers]
-        self._log_fields = find_log_fields(self._observers, policy) if specs else ()
+        self._log_fields = find_log_fields(self._observers) if specs else ()
         self.clocks = StageClocks()
         self._threads = DriverThreads(self._envs, collectors, monitoring, self._wake, self.queue_sizes)
         # Without a lock: `publish_soon` is for callbacks of the trainer, which run in the thread that

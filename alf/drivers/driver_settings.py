@@ -182,8 +182,8 @@ class Monitoring:
     Args:
         observers: tuple or list of callables (`LogRecord` of NumPy arrays), called for every T steps of every
             environment, for each environment in the order of time. An observer may have an attribute `needs`,
-            a tuple of "observation", "action" and "first_value": these fields are then filled, too.
-            `add_batch` of a replay buffer of TF-Agents becomes a `TrajectoryObserver`.
+            a tuple of "observation" and "action": these fields are then filled, too. `add_batch` of a replay
+            buffer of TF-Agents becomes a `TrajectoryObserver`.
         metrics: tuple or list of additional `alf.drivers.metrics.Metric`s, or metrics of TF-Agents, which
             become `TFAgentsMetric`s.
         statistics: callable (reward_shape=, info_keys=, agents=, policies=, num_envs=, batch_size=) ->

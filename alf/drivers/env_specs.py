@@ -225,8 +225,7 @@ class EnvSpecs:
             needed: names of optional fields that are filled, too.
         """
         # Not a `LogRecord`: `tf.nest` takes 20 us for each field that is empty.
-        signal = tf.TensorSpec((), tf.float32)
-        optional = {"observation": self.observation, "action": self.action, "first_value": signal}
+        optional = {"observation": self.observation, "action": self.action}
         fields = {name: getattr(self.time_step, name) for name in ("step_type", "reward", "discount")}
         fields |= {"env_info": self._env_info_spec()} if self.info_keys else {}
         fields |= {name: optional[name] for name in needed}

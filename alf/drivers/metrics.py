@@ -189,8 +189,6 @@ class EpisodeStatistics:
         window: int, the number of last episodes that metrics average over. It is at least the number of rows,
             num_envs * batch_size.
         discount: number in [0, 1], the discount of the discounted return.
-        first_value: whether to show the value that the policy predicts at the first step of episodes. It
-            costs a pass of the network over all steps of each unroll in which an episode begins.
         agents: tuple of A texts, empty for one agent; column b is agent b % A. Each agent has metrics of its
             own, "agents/NAME/...".
         policies: tuple of texts, empty for one policy; `LogRecord.owner` is the policy that acts. Each policy
@@ -199,7 +197,6 @@ class EpisodeStatistics:
 
     Attributes:
         metrics: list of `EpisodeMetric`s, and `BalancedReturn`.
-        needs: tuple of optional fields of `LogRecord`, as in `Monitoring.observers`.
     """
 
     def __init__(
@@ -208,7 +205,6 @@ class EpisodeStatistics:
         info_keys: Sequence[str] = (),
         window: PositiveInt = 100,
         discount: Fraction = 0.99,
-        first_value: bool = False,
         agents: Sequence[str] = (),
         policies: Sequence[str] = (),
         num_envs: NonNegativeInt = 1,
@@ -217,14 +213,11 @@ class EpisodeStatistics:
         self._num_rewards = reward_shape[0] if reward_shape else 1
         self._info_keys = tuple(info_keys)
         self._discount, self._powers = discount, ()
-        self._has_first_value = first_value
-        self.needs = ("first_value",) if first_value else ()
-        # The rows of the sums: the R rewards, the length, the R discounted sums, the first value if wanted,
-        # the K infos, and for each info the number of steps that have it.
+        # The rows of the sums: the R rewards, the length, the R discounted sums, the K infos, and for each
+        # info the number of steps that have it.
         self._length = self._num_rewards
-        self._first_value = self._length + 1 + self._num_rewards
-        self._discounted = slice(self._length + 1, self._first_value)
-        self._info = self._first_value + int(first_value)
+        self._info = self._length + 1 + self._num_rewards
+        self._discounted = slice(self._length + 1, self._info)
         self._agents, self._policies = tuple(agents), tuple(policies)
         self._sums = {}  # first env id of a batched environment -> sums of its unfinished episodes, [., B]
         # With fewer episodes than rows, only the rows that ended last would be seen.
@@ -254,8 +247,6 @@ class EpisodeStatistics:
         components = range(self._num_rewards if has_components else 0)
         for name, key in averages.items():
             metrics += [EpisodeMetric(f"{name}_{i}", figures[f"{key}_{i}"]) for i in components]
-        if self._has_first_value:
-            metrics.append(EpisodeMetric("AverageFirstValue", figures["first_value"]))
         names = [f"{kind}/{key}" for key in self._info_keys for kind in ("info", "info_last", "info_sum")]
         metrics += [EpisodeMetric(name, figures[name]) for name in names]
         shown = {
@@ -313,7 +304,7 @@ class EpisodeStatistics:
                     self._keep(f"{label}/", sums[:, is_of], [x[is_of] for x in last])
 
     def _values(self, record, is_first, age):
-        """Returns the summands of each step, [., B * T]. A FIRST step adds nothing but its first value."""
+        """Returns the summands of each step, [., B * T]. A FIRST step adds nothing."""
         num_rewards, num_keys = self._num_rewards, len(self._info_keys)
         # float64, although rewards are float32: in a long episode the sum would soon be too large for small
         # rewards.
@@ -325,8 +316,6 @@ class EpisodeStatistics:
         if len(self._powers) != len(record.step_type):
             self._powers = self._discount ** np.arange(len(record.step_type))
         np.multiply(values[:num_rewards], self._powers.take(age), out=values[self._discounted])
-        if self._has_first_value:
-            values[self._first_value] = np.where(is_first, record.first_value.T.ravel(), 0.0)
         for i, key in enumerate(self._info_keys, start=self._info):
             info = record.env_info[key].T.ravel()
             has_value = ~(np.isnan(info) | is_first)
@@ -353,8 +342,6 @@ class EpisodeStatistics:
         for key, rows in by_component.items():
             figures[key] = rows.sum(axis=0)
             figures |= {f"{key}_{i}": x for i, x in enumerate(rows)}
-        if self._has_first_value:
-            figures["first_value"] = sums[self._first_value]
         middle = self._info + len(self._info_keys)
         totals, counts = sums[self._info : middle], sums[middle:]
         for key, total, count, last in zip(self._info_keys, totals, counts, last_info, strict=True):

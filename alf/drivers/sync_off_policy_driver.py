@@ -131,8 +131,7 @@ class SyncOffPolicyDriver(Driver):
         """
         frame, unroll = self._unroller.unroll(env_index, frame)
         spec = self.specs.record_spec(self._unroll_length, self._log_fields)
-        record = make_log_record(unroll, self.policy, spec)
-        return frame, (unroll, record)
+        return frame, (unroll, make_log_record(unroll, spec))
 
     def _take(self):
         """Waits for the next outcome of the thread and returns it; raises the error that ended the thread."""

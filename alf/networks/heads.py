@@ -130,16 +130,6 @@ class ActorCriticNetwork(CopyableModule):
             outputs = outputs[:, : self._num_outputs]
         return split_leading_dim(outputs, leading), state
 
-    def value(self, observation: Nest, state: Nest = ()) -> Array:
-        """Computes the value of one step, float32 [B], not in training. Arguments like `policy`."""
-        x, leading = merge_leading_dims(observation, self._spec)
-        state, value_state = self._split(state)
-        if self._value_torso is None:
-            value = self._head(self._torso.step(x, state)[0])[:, self._num_outputs :]
-        else:
-            value = self._value_head(self._value_torso.step(x, value_state)[0])
-        return tf.reshape(value, leading)
-
     def _split(self, state):
         """Splits the state into the states of the policy's torso and of the value's torso."""
         if not self._has_two_states:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from alf.config.settings import configurable
-from alf.core.annotations import Array, Nest, NestedSpec
+from alf.core.annotations import Nest, NestedSpec
 from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep
 from alf.networks import ActorCriticNetwork
@@ -94,22 +94,6 @@ class ActorCriticPolicy(Policy):
         # The parameters go into the experience, and not only log p of the action: losses need the whole
         # distribution that acted, for example for PPO's KL divergence.
         return PolicyStep(self.actions.action(raw), state, ActionInfo(params, raw))
-
-    def first_value(self, time_step: TimeStep) -> Array:
-        """Computes the value of observations as if an episode began with each of them.
-
-        Args:
-            time_step: `TimeStep` of [B, ...] from the environment, not transformed. Its step type is ignored.
-
-        Returns:
-            float32 [B].
-        """
-        # With FIRST steps and zero states, so that transformers and recurrent layers do as at a beginning.
-        time_step = time_step._replace(step_type=tf.fill(time_step.step_type.shape, FIRST))
-        state = zeros_from_spec(self.policy_step_spec.state, time_step.step_type.shape[0])
-        time_step, _ = self.data_transformer.step(time_step, state.transformer)
-        observation, _ = split_mask(time_step.observation, self._action_mask_key)
-        return self._network.value(observation, state.train)
 
     def unroll(self, experience: Experience, training: bool = True) -> ActorCriticInfo:
         """Computes the outputs of the network for an unroll.

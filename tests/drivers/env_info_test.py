@@ -12,16 +12,12 @@ import time
 import gymnasium
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from alf.data_structures import FIRST, LAST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics
 from alf.environments import GymnasiumEnvironment, PythonEnvironment
 from alf.errors import ConfigError, EnvError
-from alf.networks import GRU, ActorCriticNetwork
-from alf.policies import ActorCriticPolicy
-from alf.policies.data_transformers import FrameStacker, Pipeline
 from alf.testing.fakes import (
     FakeEnvironment,
     FrozenPolicy,
@@ -168,7 +164,6 @@ def test_records_hold_what_observers_need(driver_class):
         for record, unroll in zip(observers[0].of_env(index), unrolls):
             np.testing.assert_array_equal(record.observation, unroll.observation[:-1], strict=True)
             np.testing.assert_array_equal(record.action, unroll.action[:-1], strict=True)
-            assert record.first_value == unroll.env_info == ()
             observation = record.observation
             steps = np.where(record.step_type == FIRST, -1, observation[..., STEP]).astype(np.float32)
             np.testing.assert_array_equal(record.env_info["step"], steps, strict=True)
@@ -259,72 +254,3 @@ def test_a_value_that_is_no_number_ends_the_run_with_its_name(driver_class, num_
         EnvError, match="^environment 0, step 1: the info's 'name' is 'ignored': it must be a"
     ):
         run(driver, lambda: False)
-
-
-# --- The value at the start of an episode.
-
-
-def make_policy(env, **kwargs):
-    network = functools.partial(ActorCriticNetwork, fc_layer_params=(8,), **kwargs)
-    spec = FrozenPolicy(env)
-    transformer = Pipeline(spec.observation_spec, tf.TensorSpec((), tf.float32), [FrameStacker])
-    return ActorCriticPolicy(transformer.observation_spec, spec.action_spec, network,
-                             data_transformer=transformer)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "driver_class, kwargs",
-    [
-        (AsyncOffPolicyDriver, {}),
-        (SyncOffPolicyDriver, {"share_layers": True}),
-        (AsyncOffPolicyDriver, {"rnn": GRU}),
-        (SyncOffPolicyDriver, {"rnn": GRU, "share_layers": False}),
-    ],
-    ids=str,
-)
-def test_the_value_of_a_first_row_is_that_of_training(driver_class, kwargs):
-    envs = make_counting_envs(2, batch_size=3)
-    policy = make_policy(envs[0], **kwargs)
-    observer = Watcher("first_value")
-    statistics = functools.partial(EpisodeStatistics, first_value=True)
-    learner = RecordingLearner(policy)
-    driver = build_driver(
-        driver_class, envs, learner, unroll_length=7, observers=[observer], statistics=statistics
-    )
-    (average,) = (metric for metric in driver.get_metrics() if metric.name == "AverageFirstValue")
-    run(driver, lambda: all(len(unrolls) >= 3 for unrolls in learner.unrolls(2)) and average.get_state())
-    for index, unrolls in enumerate(learner.unrolls(2)):
-        for record, unroll in zip(observer.of_env(index), unrolls):
-            first = record.step_type == FIRST
-            np.testing.assert_array_equal(np.isnan(record.first_value), ~first)
-            rows = policy.data_transformer.unroll(
-                tf.nest.map_structure(tf.constant, unroll._replace(state=())), unroll.state.transformer
-            )
-            value = policy.unroll(rows._replace(state=unroll.state)).value.numpy()
-            np.testing.assert_allclose(record.first_value[first], value[:-1][first], rtol=1e-5, atol=1e-6)
-    assert np.isfinite(average.result())
-
-
-def test_the_value_is_computed_without_training():
-    """Spectral norms keep a vector that changes in training."""
-    (env,) = make_counting_envs(1)
-    policy = make_policy(env, spectral_norm=True)
-    before = [variable.numpy() for variable in policy.variables]
-    time_step = tf.nest.map_structure(
-        lambda spec: tf.ones((4, *spec.shape), spec.dtype), policy.time_step_spec
-    )
-    value = policy.first_value(time_step)
-    assert value.shape == (4,)
-    for variable, x in zip(policy.variables, before, strict=True):
-        np.testing.assert_array_equal(variable, x)
-
-
-def test_a_policy_without_a_value_is_refused():
-    with pytest.raises(
-        ConfigError, match="EpisodeStatistics.first_value is True.* FrozenPolicy has no first"
-    ):
-        make_driver(
-            AsyncOffPolicyDriver,
-            make_counting_envs(1),
-            statistics=functools.partial(EpisodeStatistics, first_value=True),
-        )

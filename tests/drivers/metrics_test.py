@@ -34,28 +34,27 @@ class StepByStep:
 
     def __init__(self, window=100, discount=0.99):
         self._window, self._discount = window, discount
-        self._under_way = {}  # env id -> list of (reward, infos) of its steps, after its first value
+        self._under_way = {}  # env id -> list of (reward, infos) of its steps
         self.steps = 0
         self.episodes = []  # pairs of env id and dict of figures, in the order in which they ended
 
     def __call__(self, record):
         for t in range(record.step_type.shape[0]):
             for b, env_id in enumerate(record.env_id.tolist()):
-                value = record.first_value[t, b] if len(record.first_value) else 0.0
                 infos = {key: float(x[t, b]) for key, x in dict(record.env_info).items()}
-                self._step(env_id, record.step_type[t, b], np.float64(record.reward[t, b]), infos, value)
+                self._step(env_id, record.step_type[t, b], np.float64(record.reward[t, b]), infos)
 
-    def _step(self, env_id, step_type, reward, infos, value):
+    def _step(self, env_id, step_type, reward, infos):
         if step_type == FIRST:
-            self._under_way[env_id] = [float(value)]
+            self._under_way[env_id] = []
             return
         self.steps += 1
         self._under_way[env_id].append((reward, infos))
         if step_type == LAST:
-            self.episodes.append((env_id, self._describe(*self._under_way.pop(env_id))))
+            self.episodes.append((env_id, self._describe(self._under_way.pop(env_id))))
 
-    def _describe(self, first_value, *steps):
-        figures = {"AverageEpisodeLength": len(steps), "AverageFirstValue": first_value}
+    def _describe(self, steps):
+        figures = {"AverageEpisodeLength": len(steps)}
         figures |= self._describe_rewards("", [float(np.sum(reward)) for reward, _ in steps])
         for i in range(np.size(steps[0][0])):
             figures |= self._describe_rewards(f"_{i}", [float(np.ravel(reward)[i]) for reward, _ in steps])
@@ -124,8 +123,7 @@ class Worlds:
             return record
         infos = [np.where(self._rng.random(step_type.shape) < p, np.nan, self._draw(step_type.shape))
                  for p in (0.2, 0.9)]  # fmt: skip
-        value = np.where(step_type == FIRST, self._draw(step_type.shape), np.nan)
-        return record._replace(env_info=dict(zip(KEYS, infos)), first_value=value)
+        return record._replace(env_info=dict(zip(KEYS, infos)))
 
     def _draw(self, shape):
         return self._rng.normal(size=shape).astype(np.float32)
@@ -161,7 +159,7 @@ def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape, with_inf
     num_envs, window = 3, 30
     worlds = Worlds(rng, num_envs, 4, p_end, reward_shape, with_info)
     expected = StepByStep(window, discount=0.9)
-    kwargs = dict(info_keys=KEYS, first_value=True) if with_info else {}
+    kwargs = dict(info_keys=KEYS) if with_info else {}
     rows = dict(num_envs=num_envs, batch_size=4)
     statistics = EpisodeStatistics(reward_shape, window=window, discount=0.9, **rows, **kwargs)
     counts = EnvironmentSteps(), NumberOfEpisodes()
@@ -191,8 +189,7 @@ def test_names():
     components = [f"{name}_{i}" for name in COMPONENTS for i in (0, 1)]
     assert list(feed(reward_shape=(2,))) == NAMES + components
     infos = [f"{kind}/{key}" for key in KEYS for kind in KINDS]
-    names = NAMES + components + ["AverageFirstValue"] + infos
-    assert list(feed(reward_shape=(2,), info_keys=KEYS, first_value=True)) == names
+    assert list(feed(reward_shape=(2,), info_keys=KEYS)) == NAMES + components + infos
     undiscounted = [name for name in NAMES if name != "AverageStepDiscountedReturn"]
     assert list(feed(discount=1.0)) == undiscounted
 
@@ -219,12 +216,7 @@ def test_the_returns_of_each_agent_are_those_of_its_rows():
         np.testing.assert_allclose(values, expected[agent].values("AverageReturn"), rtol=1e-6, atol=1e-6)
 
 
-def test_what_observers_need():
-    assert EpisodeStatistics().needs == ()
-    assert EpisodeStatistics(first_value=True).needs == ("first_value",)
-
-
-@pytest.mark.parametrize("setting, value", [("window", 0), ("discount", 1.5), ("first_value", 1)])
+@pytest.mark.parametrize("setting, value", [("window", 0), ("discount", 1.5)])
 def test_settings_are_checked_and_can_be_bound(setting, value):
     with pytest.raises(ConfigError, match=rf"EpisodeStatistics\.{setting} is {value}"):
         EpisodeStatistics(**{setting: value})
@@ -331,7 +323,7 @@ def test_a_reward_that_is_not_finite_spoils_its_own_episode_alone(bad):
 
 def test_without_episodes():
     assert [metric().result() for metric in (EnvironmentSteps, NumberOfEpisodes)] == [0, 0]
-    assert all(math.isnan(metric.result()) for metric in feed(info_keys=KEYS, first_value=True).values())
+    assert all(math.isnan(metric.result()) for metric in feed(info_keys=KEYS).values())
     assert all(metric.name == type(metric).__name__ for metric in (EnvironmentSteps(), NumberOfEpisodes()))
 
 

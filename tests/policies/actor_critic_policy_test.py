@@ -80,13 +80,10 @@ def test_network_and_heads_can_be_chosen():
         state_spec = value_variables = ()
 
         def __call__(self, observation, state, is_first, training=True):
-            return observation @ self.weights, self.value(observation), state
+            return observation @ self.weights, tf.reduce_sum(observation, axis=-1), state
 
         def policy(self, observation, state):
             return observation @ self.weights, state
-
-        def value(self, observation, state=()):
-            return tf.reduce_sum(observation, axis=-1)
 
     policy = ActorCriticPolicy(OBSERVATION, DISCRETE, Linear)
     assert made == [(OBSERVATION, 3)]
@@ -187,9 +184,6 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn, share_layers, m
         np.testing.assert_allclose(step.info.params, unrolled.params[t], rtol=1e-4, atol=1e-5)
         tf.nest.assert_same_structure(step.state, policy.state_spec)
         state = step.state
-        first = step_type[t] == FIRST
-        value = policy.first_value(time_step(rows)._replace(observation=seen)).numpy()
-        np.testing.assert_allclose(value[first], unrolled.value.numpy()[t][first], rtol=1e-4, atol=1e-5)
     assert bool(policy.value_variables) == (not share_layers)
     if rnn is not None:
         zeros = PolicyState(train=zeros_from_spec(policy.state_spec, rows))

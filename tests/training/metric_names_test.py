@@ -102,7 +102,6 @@ class DecayingPPO(WeightDecay, PPOAlgorithm):
 
 def run_impala(root_dir):
     """With all that is shown on demand."""
-    gin.bind_parameter("EpisodeStatistics.first_value", True)
     gin.bind_parameter("DriverSettings.parameter_update_period", 1)
     gin.bind_parameter("EpisodeStatistics.window", 1)
     shown = dict(debug_summaries=True, rollout_summaries=True, summarize_grads_and_vars=True)
