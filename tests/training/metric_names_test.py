@@ -186,7 +186,7 @@ def run_population(root_dir):
         policy=make_policy(ActorCriticPolicy, ActorCriticNetwork),
         algorithm=DecayingPPO,
         exp_replayer="cyclic_one_time",
-        learner=functools.partial(build_learner, optimizer=Adam()),
+        learner=lambda algorithm, **kwargs: build_learner(algorithm, Adam(), **kwargs),  # one for each
         policies=population,
     )
 
