@@ -44,7 +44,6 @@ _SETTINGS = {
         "num_actor_queues",
         "actor_queue_cap",
         "learn_queue_cap",
-        "num_splits",
         "num_workers",
         "intra_op_threads",
     )
@@ -194,7 +193,6 @@ def main(argv):
         "workload": _WORKLOAD.value,
         "num_envs": workload.num_envs,
         "batch_size": workload.batch_size,
-        "num_splits": workload.num_splits,
         "unroll_length": workload.unroll_length,
         **{name: getattr(workload, name) for name in (*DRIVER_SETTINGS, "intra_op_threads")},
         "exp_replayer": workload.exp_replayer,

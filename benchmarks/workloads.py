@@ -27,8 +27,6 @@ class Workload:
         agent: `Agent`.
         num_envs, batch_size, unroll_length, num_env_threads, num_actor_queues, actor_queue_cap,
             learn_queue_cap: as in `DriverSettings` and `Driver`.
-        num_splits: above 1, `env` makes so many environments that share worker processes, each of
-            `batch_size` rows, and `num_envs` counts them all. It has the argument `num_splits` then.
         num_workers: worker processes that `env` starts; None for its default.
         intra_op_threads: as in `Experiment`.
         env_alone: like `env`, which is the default, for the cost of the environment alone: in this
@@ -47,7 +45,6 @@ class Workload:
     num_actor_queues: int = 1
     actor_queue_cap: int = 1
     learn_queue_cap: int = 1
-    num_splits: int = 1
     num_workers: int | None = None
     intra_op_threads: int | None = None
     env_alone: Callable | None = None
@@ -60,11 +57,7 @@ class Workload:
 
     def make_envs(self):
         settings = {} if self.num_workers is None else {"num_workers": self.num_workers}
-        if self.num_splits == 1:
-            return [self.env(self.batch_size, seed, **settings) for seed in range(self.num_envs)]
-        settings["num_splits"] = self.num_splits
-        rows, seeds = self.batch_size * self.num_splits, range(self.num_envs // self.num_splits)
-        return [env for seed in seeds for env in self.env(rows, seed, **settings)]
+        return [self.env(self.batch_size, seed, **settings) for seed in range(self.num_envs)]
 
     def make_learner(self, envs):
         specs = EnvSpecs(envs)
@@ -98,8 +91,8 @@ def _cartpole(batch_size, seed):
     return load("CartPole-v1", batch_size, seed=seed)
 
 
-def _cartpole_python(batch_size, seed, num_workers=1, num_splits=1):
-    return load("CartPole-v1", batch_size, seed=seed, num_workers=num_workers, num_splits=num_splits)
+def _cartpole_python(batch_size, seed, num_workers=1):
+    return load("CartPole-v1", batch_size, seed=seed, num_workers=num_workers)
 
 
 def _null(batch_size, seed):
@@ -110,8 +103,8 @@ def _pong(batch_size, seed):
     return load("ALE/Pong-v5", batch_size, seed=seed)
 
 
-def _halfcheetah(batch_size, seed, num_workers=1, num_splits=1):
-    return load("HalfCheetah-v5", batch_size, seed=seed, num_workers=num_workers, num_splits=num_splits)
+def _halfcheetah(batch_size, seed, num_workers=1):
+    return load("HalfCheetah-v5", batch_size, seed=seed, num_workers=num_workers)
 
 
 def _halfcheetah_envpool(batch_size, seed):

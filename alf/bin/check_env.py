@@ -31,7 +31,7 @@ _START_TIMEOUT = flags.DEFINE_float("start_timeout", 120.0, "Seconds that the co
 
 _BATCH_SIZE = 32
 # Arguments that `load` uses itself; the others go to the constructor of the environments.
-_OF_BATCHES = ("seed", "num_workers", "render_mode", "max_random_steps", "num_splits")
+_OF_BATCHES = ("seed", "num_workers", "render_mode", "max_random_steps")
 
 
 def run():

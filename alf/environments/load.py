@@ -41,10 +41,9 @@ def load(
     info_keys: InfoKeys = (),
     render_mode: RenderMode = None,
     max_random_steps: NonNegativeInt | None = None,
-    num_splits: PositiveInt | None = None,
     **kwargs: Any,
 ) -> Any:
-    """Returns B environments `name` as one batched environment, or as `num_splits` of them in a list.
+    """Returns B environments `name` as one batched environment.
 
     Args:
         name: text or callable. A Gymnasium id such as "CartPole-v1"; "module:id" first imports the module,
@@ -70,9 +69,6 @@ def load(
             most this many, so that episodes do not end together. It follows from `seed`. The environments of
             a vector environment (NumPy or C++) step together: they all take the same number. None for the
             setting of `PythonEnvironment`, `load_atari` or `load_envpool`.
-        num_splits: int, k. Above 1 the result is a list of k environments of B / k rows each that share the
-            workers of one `PythonEnvironment`; then an id steps in workers even if it has its own vector
-            environment. None for the setting of `PythonEnvironment`.
         **kwargs: arguments of the environment's constructor, or of the callable.
 
     Gin's bindings of the callable, or of the constructor that an id names, reach worker processes as
@@ -89,17 +85,15 @@ def load(
         wanted["info_keys"] = tuple(info_keys)
     if max_random_steps is not None:
         wanted["max_random_steps"] = max_random_steps
-    splits: dict[str, Any] = {}
-    if num_splits is not None:
-        splits["num_splits"] = num_splits
     limit: dict[str, Any] = {"max_episode_steps": int(max_episode_steps)} if max_episode_steps else {}
     text = name if isinstance(name, str) else ""
     if text.startswith("pettingzoo:"):
         workers = {} if num_workers == "auto" else {"num_workers": num_workers}
-        wanted = {**limit, **workers, **wanted, **splits, "render_mode": render_mode}
+        wanted = {**limit, **workers, **wanted, "render_mode": render_mode}
         return load_pettingzoo(text.removeprefix("pettingzoo:"), batch_size, seed, **wanted, **kwargs)
     if text.startswith(("ALE/", "envpool:")):
-        _check_has_no_workers(name, num_workers, num_splits)
+        if num_workers != "auto":
+            raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
         if text.startswith("envpool:"):
             game = text.removeprefix("envpool:")
             return load_envpool(game, batch_size, seed, render_mode=render_mode, **limit, **wanted, **kwargs)
@@ -107,8 +101,7 @@ def load(
             raise ConfigError(f"load.max_episode_steps does not apply to {name!r}: set max_episode_frames")
         return load_atari(text, batch_size, seed, render_mode=render_mode, **wanted, **kwargs)
     # Its own vector environment only if nothing asks for workers or frames, which it cannot give.
-    is_free = num_workers == "auto" and render_mode is None and num_splits in (None, 1)
-    if is_free and has_vector_entry(name):
+    if num_workers == "auto" and render_mode is None and has_vector_entry(name):
         _check_arguments_of_make(kwargs)
         # Its NumPy or C++ code steps all rows in one call.
         kwargs = {**limit, **kwargs, "vectorization_mode": "vector_entry_point"}
@@ -119,7 +112,7 @@ def load(
     lost = find_lost_binding(call)
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
     try:
-        return _make_single(makes, seed, num_workers, splits, wanted)
+        return PythonEnvironment(makes, seed, num_workers, **wanted)
     except gymnasium.error.DependencyNotInstalled:
         if "mujoco" in str(constructor):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
@@ -210,16 +203,6 @@ def _bind_call(constructor, batch_size, kwargs):
     return call, [bind_arguments(call) for _ in range(batch_size)]
 
 
-def _check_has_no_workers(name, num_workers, num_splits):
-    if num_workers != "auto":
-        raise ConfigError(f"load.num_workers does not apply to {name!r}, which steps in C++ threads")
-    if num_splits not in (None, 1):
-        raise ConfigError(
-            f"load.num_splits does not apply to {name!r}, which has no workers to share: set "
-            "Experiment.num_groups"
-        )
-
-
 def _bind_registered(spec, batch_size, kwargs):
     """Returns the call of the constructor that an id names, and B callables that make environments."""
     # The spec instead of the id: so a worker need not import the module that registered the id. Without the
@@ -280,13 +263,6 @@ def _render_or_step(makes, num_workers, constructor, render_mode, lost):
     return makes, here
 
 
-def _make_single(env_fns, seed, num_workers, splits, wanted):
-    """Makes a `PythonEnvironment`; returns a list of all its splits if there are several."""
-    env = PythonEnvironment(env_fns, seed, num_workers, **splits, **wanted)
-    # Each split is closed by itself, and the last one ends the workers.
-    return env.splits if len(env.splits) > 1 else env
-
-
 def _find_callable(name):
     """Returns the class or function of "module:Class"; any other `name` as it is."""
     module, _, attribute = name.rpartition(":") if isinstance(name, str) else ("", "", "")
@@ -340,7 +316,6 @@ def load_pettingzoo(
     info_keys: InfoKeys = (),
     render_mode: RenderMode = None,
     max_random_steps: NonNegativeInt | None = None,
-    num_splits: PositiveInt | None = None,
     **kwargs: Any,
 ) -> Any:
     """Returns G games of PettingZoo with A agents each as one `MultiAgentEnvironment` of G * A rows.
@@ -358,7 +333,7 @@ def load_pettingzoo(
         info_keys: which numbers of each agent's own info become statistics of episodes.
         max_random_steps: before its first step each game takes a random number of random actions, at most
             this many; of an `AECEnv`, actions that the masks allow.
-        seed, num_workers, render_mode, num_splits: the same settings of `load`.
+        seed, num_workers, render_mode: the same settings of `load`.
         **kwargs: arguments of the function. Gin's bindings of it reach worker processes, too.
 
     Raises:
@@ -376,11 +351,7 @@ def load_pettingzoo(
     makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
     # The game is made by the same call as its environment, in the worker.
     makes = [functools.partial(make_game, make, max_episode_steps, info_keys) for make in makes]
-    splits = {} if num_splits is None else {"num_splits": num_splits}
-    made = _make_single(makes, seed, num_workers, splits, wanted)
-    if isinstance(made, list):
-        return [MultiAgentEnvironment(env, info_keys) for env in made]
-    return MultiAgentEnvironment(made, info_keys)
+    return MultiAgentEnvironment(PythonEnvironment(makes, seed, num_workers, **wanted), info_keys)
 
 
 def _find_game(name):

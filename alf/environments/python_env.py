@@ -2,7 +2,6 @@
 """PythonEnvironment: single Gymnasium environments as one batched environment."""
 
 import contextlib
-import copy
 import functools
 import hashlib
 import math
@@ -14,7 +13,7 @@ import cloudpickle
 import numpy as np
 import tensorflow as tf
 
-from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.kinds import NonNegativeInt
 from alf.config.settings import Role, Seed, configurable
 from alf.core.array_spec import ArraySpec
 from alf.core.pickling import can_pickle
@@ -63,14 +62,7 @@ class PythonEnvironment(BatchedEnvironment):
             most this many, so that episodes of equal length do not end together.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
             the entry "b" of the dict "a". A key may be absent in a step (docs/tensorboard.md).
-        num_splits: int, k, which divides B. Above 1 this is the first of k batched environments, each of
-            B / k of the single ones in their order, which all the workers share: they step one of them while
-            the policy answers another one. At most B / k workers, at least one; "auto" means one for each
-            core. Worker processes and errors count the environments from 0 to B - 1.
         workers: `alf.workers.WorkerSettings`; None takes the defaults.
-
-    Attributes:
-        splits: list of the k batched environments. Each is used by one thread, and closed by itself.
 
     Raises:
         ConfigError: if a setting is wrong or a space is not supported.
@@ -86,7 +78,6 @@ class PythonEnvironment(BatchedEnvironment):
         num_workers: NumWorkers = "auto",
         max_random_steps: NonNegativeInt = 0,
         info_keys: InfoKeys = (),
-        num_splits: PositiveInt = 1,
         workers: Annotated[WorkerSettings | None, Role.EXECUTION] = None,
     ) -> None:
         env_fns = list(env_fns)
@@ -96,42 +87,33 @@ class PythonEnvironment(BatchedEnvironment):
         workers = workers or WorkerSettings()
         # Before workers start, so that a wrong setting costs no time and leaves no process.
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
-        num_workers = _choose_num_workers(num_workers, env_fns, workers, num_splits)
+        num_workers = _choose_num_workers(num_workers, env_fns, workers)
         seeds = spawn_seeds(seed, len(env_fns))
-        batches: list[Any]
+        self._batch: Any
         if num_workers in (0, "thread"):
             make_batch = functools.partial(_make_batch, env_fns, seeds, max_random_steps, info_keys, workers)
-            batches = [make_batch() if num_workers == 0 else WatchedThread(make_batch, workers)]
+            self._batch = make_batch() if num_workers == 0 else WatchedThread(make_batch, workers)
         else:
-            pool = WorkerPool(env_fns, seeds, num_workers, max_random_steps, workers, info_keys, num_splits)
-            batches = pool.splits
-        self._batch, layout = batches[0], batches[0].layout
+            self._batch = WorkerPool(env_fns, seeds, num_workers, max_random_steps, workers, info_keys)
+        layout = self._batch.layout
         try:
             super().__init__(
-                len(env_fns) // num_splits,
+                len(env_fns),
                 spec_from_space(layout.observation_space, "observation"),
                 spec_from_space(layout.action_space, "action"),
                 ArraySpec(layout.reward_shape, np.float32, "reward"),
                 info_keys,
             )
         except BaseException:  # The workers have started: nobody else would end them.
-            for batch in batches:
-                batch.close()
+            self._batch.close()
             raise
         self._to_env = map_space(
             layout.action_space, lambda space: make_action_converter(space, self._batch_size)
         )
-        # First empty: each copy has this list.
-        self._others = []
-        self._others = [self._copy_for(batch) for batch in batches[1:]]
-
-    @property
-    def splits(self) -> "list[PythonEnvironment]":
-        return [self, *self._others]
 
     @property
     def num_restarts(self) -> int:
-        """How often a worker process was restarted, each time counted by one of the `splits`.
+        """How often a worker process was restarted.
 
         Without workers, how often all environments were made again (`WorkerSettings.restart_on_error`).
         """
@@ -178,13 +160,6 @@ class PythonEnvironment(BatchedEnvironment):
         """
         self._batch.close()
 
-    def _copy_for(self, batch):
-        """Returns an environment that differs only in its batch."""
-        # Shallow: specs and converters are never changed, so the threads of all splits may use them.
-        env = copy.copy(self)
-        env._batch = batch
-        return env
-
     def _reset(self):
         self._batch.reset()
         return self._copy_time_step()
@@ -213,10 +188,7 @@ def _make_batch(env_fns, seeds, max_random_steps, info_keys, workers):
     return EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)
 
 
-def _choose_num_workers(num_workers, env_fns, settings, num_splits):
-    # Without a trial: splits share workers in any case.
-    if num_splits > 1:
-        return _choose_shared_workers(num_workers, len(env_fns), num_splits)
+def _choose_num_workers(num_workers, env_fns, settings):
     if num_workers != "auto":
         if num_workers != "thread" and num_workers > len(env_fns):
             raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
@@ -234,26 +206,6 @@ def find_num_workers(batch_size, step_seconds):
     if batch_size <= _MAX_CHEAP and batch_size * step_seconds < MESSAGE_SECONDS:
         return 0
     return min(batch_size, max(1, len(os.sched_getaffinity(0)) // 2))
-
-
-def _choose_shared_workers(num_workers, batch_size, num_splits):
-    """Returns the number of workers of several splits. By default they keep every core busy."""
-    name = f"PythonEnvironment.num_splits is {num_splits}"
-    if batch_size % num_splits:
-        raise ConfigError(f"{name}: it must divide batch_size = {batch_size}")
-    if num_workers == "auto":
-        # As many as cores, and not half of them: no second batch has workers of its own.
-        return min(batch_size // num_splits, len(os.sched_getaffinity(0)))
-    if num_workers in (0, "thread"):
-        raise ConfigError(
-            f"{name}: environments that step in this process share no workers: set num_workers, or "
-            "Experiment.num_groups in place of num_splits"
-        )
-    if num_workers > batch_size // num_splits:
-        raise ConfigError(
-            f"num_workers is {num_workers}, more than batch_size / num_splits = {batch_size} / {num_splits}"
-        )
-    return num_workers
 
 
 def _find_step_seconds(env_fn, settings):

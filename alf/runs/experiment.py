@@ -17,7 +17,6 @@ from alf.config.registry import find_argument
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.core.devices import take_memory_as_needed
-from alf.core.randomness import spawn_seeds
 from alf.core.tf_runtime import (
     SPARE_THREADS,
     require_deterministic_operations,
@@ -53,10 +52,9 @@ class Experiment:
     """Says which parts a run has, and makes them. A wrong setting raises ConfigError.
 
     Args:
-        env: callable (seed=int) -> batched environment, or a list of them, for example environments that
-            share worker processes (`load.num_splits`).
-        num_groups: number of batched environments, or of lists of them: `env` makes each. A thread steps
-            one while the policy answers others.
+        env: callable (seed=int) -> batched environment.
+        num_groups: number of batched environments: `env` makes each. A thread steps one while the policy
+            answers others.
         num_envs: number of all environments, a multiple of `num_groups` or less than it; `env` gets the
             part of a group as `batch_size`. With 0 the run learns only from `offline_buffer`, or from what
             `num_collectors` collect. None: groups have their own `batch_size`, such as `load.batch_size`.
@@ -281,20 +279,13 @@ class Experiment:
         return spawn_seed(self._seed, 0, 0, peers.index) if peers.index else self._seed
 
     def _make_envs(self, seeds, envs):
-        """Makes an environment, or a list of them, for each seed; adds them to the list `envs`."""
+        """Makes an environment for each seed; adds them to the list `envs`."""
         for seed in seeds:
-            made = self.make_env(seed=seed, **self._sizes)
-            made = made if isinstance(made, list) else [made]
-            if not made:
-                raise ConfigError("Experiment.env makes an empty list: it must hold environments")
-            first = len(envs)
-            envs += made  # At once, so that the caller closes them if one of them cannot be wrapped.
-            for i, env_seed in enumerate(spawn_seeds(seed, len(made)), start=first):
-                envs[i] = self.wrap_env(envs[i], env_seed)
-                if self._policies is not None:
-                    self._policies.check_rows(envs[i])
-        # Once more, with the true number: each list that `env` made counted as one environment before.
-        reserve_threads(2 * len(envs) + SPARE_THREADS)
+            # At once, so that the caller closes it if it cannot be wrapped.
+            envs.append(self.make_env(seed=seed, **self._sizes))
+            envs[-1] = self.wrap_env(envs[-1], seed)
+            if self._policies is not None:
+                self._policies.check_rows(envs[-1])
 
     def _add_behavior(self, envs):
         """Lets the behavior, if there is one, act in `envs`; returns the settings the driver needs for it."""

@@ -144,7 +144,7 @@ def make_env(seed, batch_size=None, render_mode=None, env=None, maps_policies=Tr
     experiment = Experiment() if env is None else None
     make = env or experiment.make_env
     # No random steps: the policy would be judged by episodes that it did not begin.
-    settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0, "num_splits": 1}
+    settings = {"batch_size": batch_size, "render_mode": render_mode, "max_random_steps": 0}
     known = inspect.signature(make).parameters
     with gin.config_scope("eval"):
         workers = find_argument(make, "num_workers")

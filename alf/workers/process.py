@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The program of a worker process, which resets and steps `EnvBatch`es on command, and its messages."""
+"""The program of a worker process, which resets and steps an `EnvBatch` on command, and its messages."""
 
 import contextlib
 import faulthandler
@@ -7,7 +7,6 @@ import fcntl
 import functools
 import mmap
 import os
-import select
 import signal
 import socket
 import struct
@@ -20,10 +19,10 @@ from alf.errors import contain
 from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
 
-# The protocol: commands and replies are one byte each. The reply OBJECT is followed by an object: a list of
-# `Layout`s, the result of a method or an exception. SEED is followed by a list of seeds, HOLD by a list of
-# rows; they have no reply. CALL is followed by a tuple: a method of `EnvBatch`, and its arguments.
-# A worker closes its environments when a stream ends, and then sends CLOSED.
+# The protocol: commands and replies are one byte each. The reply OBJECT is followed by an object: a `Layout`,
+# the result of a method or an exception. SEED is followed by a list of seeds, HOLD by a list of rows; they
+# have no reply. CALL is followed by a tuple: a method of `EnvBatch`, and its arguments. A worker closes its
+# environments when the stream ends, and then sends CLOSED.
 RESET, STEP, SEED, HOLD, CALL = b"r", b"s", b"e", b"h", b"c"
 OK, OBJECT, CLOSED = b"k", b"o", b"d"
 
@@ -61,19 +60,17 @@ def receive_object(connection):
     return cloudpickle.loads(receive(connection, size))
 
 
-def main(memory_fd, lifeline_fd, *socket_fds):
-    """Makes environments and runs commands until the owner closes a connection or ends.
-
-    There is one `EnvBatch` and one connection for each split of the environments.
+def main(memory_fd, lifeline_fd, socket_fd):
+    """Makes environments and runs commands until the owner closes the connection or ends.
 
     Args:
         memory_fd: int, file descriptor of the shared memory.
         lifeline_fd: int, file descriptor of a pipe whose other end the owner keeps open.
-        *socket_fds: ints, file descriptors of the connections.
+        socket_fd: int, file descriptor of the connection.
     """
     # `pass_fds` has made them inheritable. A program that an environment starts must not have them: its copy
     # of a connection would hide the end of this process.
-    for fd in (memory_fd, lifeline_fd, *socket_fds):
+    for fd in (memory_fd, lifeline_fd, socket_fd):
         os.set_inheritable(fd, False)
     # A process group, so that the owner can kill the programs that environments start. Not a session, because
     # the kernel may divide the cores evenly between sessions, whatever their work.
@@ -81,66 +78,48 @@ def main(memory_fd, lifeline_fd, *socket_fds):
     # After the group is made, because the kernel kills the group.
     die_with_owner(lifeline_fd)
     _handle_signals()
-    connections = [socket.socket(fileno=fd) for fd in socket_fds]
-    for connection in connections:
-        # If a child that an environment forks kept the connection open, the owner would not notice the end of
-        # this process.
-        os.register_at_fork(after_in_child=connection.close)
+    connection = socket.socket(fileno=socket_fd)
+    # If a child that an environment forks kept the connection open, the owner would not notice the end of
+    # this process.
+    os.register_at_fork(after_in_child=connection.close)
     with contextlib.ExitStack() as stack:  # closes the environments, also if a later constructor fails
-        made = _make_batches(connections[0], stack)
+        made = _make_batch(connection, stack)
         if made is not None:
-            # The owner ends a connection to end this process, or has ended itself.
+            # The owner ends the connection to end this process, or has ended itself.
             with contextlib.suppress(EOFError, ConnectionError):
-                _run_commands(connections, memory_fd, *made)
+                _run_commands(connection, memory_fd, *made)
     # Python's own end follows, which may take long on a busy machine, although nothing hangs.
     with contextlib.suppress(ConnectionError):
-        connections[0].sendall(CLOSED)
+        connection.sendall(CLOSED)
 
 
-def _make_batches(connection, stack):
-    """Receives the jobs. Returns a list of pairs (`EnvBatch`, its rows) and B, or None after an error."""
+def _make_batch(connection, stack):
+    """Receives the job. Returns the `EnvBatch`, its rows and B, or None after an error."""
     try:
         # `core` is an int, or None for all cores.
-        jobs, batch_size, core, nice = receive_object(connection)
+        (job, rows), batch_size, core, nice = receive_object(connection)
         # Before the environments are made, because the threads that they start inherit niceness and cores.
         os.nice(nice)
         if core is not None:
             # `core` counts the workers of all pools. A process inherits the cores that its owner may use.
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[core % len(cores)]})
-        close = contextlib.closing
-        return [(stack.enter_context(close(EnvBatch(*job))), rows) for job, rows in jobs], batch_size
+        return stack.enter_context(contextlib.closing(EnvBatch(*job))), rows, batch_size
     except BaseException as error:
         with contextlib.suppress(ConnectionError):
             connection.sendall(_pack_error(contain(error, "a worker process that makes environments")))
         return None
 
 
-def _run_commands(connections, memory_fd, batches, batch_size):
-    """Runs commands, in the order in which they arrive, until the owner closes a connection."""
-    connections[0].sendall(OBJECT + pack_object([batch.layout for batch, _ in batches]))
-    poll, answers = select.poll(), {}
-    for connection, (batch, _) in zip(connections, batches, strict=True):
-        poll.register(connection, select.POLLIN)
-        answers[connection.fileno()] = _make_answer(connection, batch)
-    poll.poll()  # the owner sets the size of the shared memory before it sends the first command
-    if not os.fstat(memory_fd).st_size:  # it ends this process instead, because another worker has failed
+def _run_commands(connection, memory_fd, batch, rows, batch_size):
+    """Runs commands until the owner closes the connection."""
+    connection.sendall(OBJECT + pack_object(batch.layout))
+    # The owner sets the size of the shared memory before it sends the first command. If another worker has
+    # failed, it ends this process instead.
+    if not connection.recv(1, socket.MSG_PEEK):
         return
     make_memory = functools.partial(mmap.mmap, memory_fd)
-    for batch, rows in batches:
-        batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
-    if len(answers) == 1:  # spares the system call that asks which connection has a command
-        (answer,) = answers.values()
-        while True:
-            answer()
-    # One command of each connection in turn, so that a split that always has one leaves room for the others.
-    while True:
-        for fd, _ in poll.poll():
-            answers[fd]()
-
-
-def _make_answer(connection, batch):
-    """Makes a function that receives and runs one command of a connection."""
+    batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
 
     def call_method():
         name, *args = receive_object(connection)
@@ -148,14 +127,13 @@ def _make_answer(connection, batch):
 
     calls = {RESET: batch.reset, STEP: batch.step, CALL: call_method}
     takers = {SEED: batch.seed, HOLD: batch.hold}
-
-    def answer():
+    while True:
         command = receive_byte(connection)
         # Nothing is sent, even after an error: the owner does not wait here, and would take a reply for the
         # answer to its next command. An error ends this process, and the owner notices that.
         if command in takers:
             takers[command](receive_object(connection))
-            return
+            continue
         try:
             result = calls[command]()
             # The arrays in the shared memory are complete: the owner reads them as soon as it has this byte.
@@ -163,8 +141,6 @@ def _make_answer(connection, batch):
         except BaseException as error:  # also SystemExit, which would end this process without a word
             reply = _pack_error(contain(error, "an environment"))
         connection.sendall(reply)
-
-    return answer
 
 
 def _pack_error(error):

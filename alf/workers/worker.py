@@ -38,7 +38,7 @@ class Worker:
     """The owner's side of one worker process.
 
     Args:
-        rows: list of slices, the environments of each split that it runs.
+        rows: slice, the environments that it runs.
         memory_fd: int, file descriptor of the shared memory.
         settings: `WorkerSettings`.
         gpu: text, the GPU that it sees, as CUDA_VISIBLE_DEVICES names it, or "".
@@ -46,26 +46,24 @@ class Worker:
     Attributes:
         name: text, its name in errors.
         process: `subprocess.Popen`.
-        channels: list of `Channel`s, one for each split.
+        channel: `Channel`.
         limit: text, the setting that limits its replies, with its value.
         has_started: bool, whether it has made its environments.
+        has_begun: bool, whether it was told to begin episodes.
         loss: WorkerError that says why it is lost, or None.
     """
 
     def __init__(self, rows, memory_fd, settings, gpu):
-        names = [f"{part.start} to {part.stop - 1}" for part in rows]
-        self.name = f"the worker process of environments {' and '.join(names)}"
+        self.name = f"the worker process of environments {rows.start} to {rows.stop - 1}"
+        self.rows = rows
         self._settings = settings
         # Held while a signal is sent: the process must not be reaped then, or its id could already belong to
         # another process.
         self._lock = threading.Lock()
-        # A socket for each split, so that the threads of the splits need no lock: each reads its own replies.
-        pairs = [socket.socketpair() for _ in rows]
-        self.channels = [
-            Channel(self, ours, part, settings.start_timeout) for part, (ours, _) in zip(rows, pairs)
-        ]
+        ours, theirs = socket.socketpair()
+        self.channel = Channel(self, ours, settings.start_timeout)
         self.limit = f"start_timeout={settings.start_timeout:g} s"
-        self.has_started, self.loss = False, None
+        self.has_started, self.has_begun, self.loss = False, False, None
         # Only this process has the end `lifeline`: when it ends, even by SIGKILL, the kernel kills the
         # worker. Programs that this process starts do not inherit it; a copy would keep the worker alive.
         their_lifeline, lifeline = os.pipe()
@@ -81,8 +79,8 @@ class Worker:
             # the worker ends, and the loss would only be noticed by the time-out.
             with contextlib.ExitStack() as stack:
                 stack.enter_context(os.fdopen(their_lifeline, "rb"))
-                theirs = [stack.enter_context(end) for _, end in pairs]
-                fds = [memory_fd, their_lifeline, *(end.fileno() for end in theirs)]
+                stack.enter_context(theirs)
+                fds = [memory_fd, their_lifeline, theirs.fileno()]
                 self.process = subprocess.Popen(
                     [sys.executable, "-c", _PROGRAM.format([str(path) for path in sys.path]), *map(str, fds)],
                     pass_fds=fds,
@@ -96,23 +94,16 @@ class Worker:
         """Returns its name with the process id."""
         return f"{self.name} (process {self.process.pid})"
 
-    def close_channels(self):
-        """Closes all channels. No other thread may use one."""
-        for channel in self.channels:
-            channel.close()
-
     def note_start(self):
         """Notes that the worker has made its environments: from now on `step_timeout` limits its replies."""
-        count, seconds = len(self.channels), self._settings.step_timeout
         self.has_started = True
-        # The worker runs the commands of the splits one after another, so each may be the last of `count`.
-        self.limit = f"{count} * " * (count > 1) + f"step_timeout={seconds:g} s"
-        for channel in self.channels:
-            channel.limit_replies(count * seconds)
+        self.limit = f"step_timeout={self._settings.step_timeout:g} s"
+        self.channel.limit_replies(self._settings.step_timeout)
 
     def note_loss(self, loss):
-        """Keeps the first WorkerError. Later ones only say that the process was killed after the first."""
+        """Returns the first WorkerError. Later ones only say that the process was killed after the first."""
         self.loss = self.loss or loss
+        return self.loss
 
     def wait_for_end(self, seconds):
         """Waits for the end of the process, but does not reap it, so no other process can get its id.
@@ -136,7 +127,7 @@ class Worker:
 
     def has_closed(self):
         """Returns whether it has closed its environments. No thread may wait for a reply any more."""
-        return self.channels[0].read_rest().endswith(CLOSED)
+        return self.channel.read_rest().endswith(CLOSED)
 
     def is_reaped(self):
         return self.process.returncode is not None
@@ -163,23 +154,21 @@ class Worker:
                     os.killpg(self.process.pid, signal.SIGKILL)
                 # Reaps it. From here on its id may belong to another process, and nobody signals it any more.
                 self.process.poll()
-        # Threads of other splits may wait for a reply: this wakes them.
-        for channel in self.channels:
-            channel.shut_down(socket.SHUT_RDWR)
+        # Another thread may wait for a reply: this wakes it.
+        self.channel.shut_down(socket.SHUT_RDWR)
         self._lifeline.close()
 
 
 class Channel:
-    """The socket between one split and a worker process.
+    """The socket between a pool and a worker process.
 
     Attributes:
         worker: the `Worker`.
-        rows: slice, the split's environments in this worker.
         sent_at: float, the time of the last command, in seconds of `running_time`.
     """
 
-    def __init__(self, worker, connection, rows, seconds):
-        self.worker, self.rows, self.sent_at = worker, rows, 0.0
+    def __init__(self, worker, connection, seconds):
+        self.worker, self.sent_at = worker, 0.0
         self._connection = connection
         self.limit_replies(seconds)
 
@@ -203,7 +192,7 @@ class Channel:
             on_wait: callable without arguments, called after each `interval` without a reply.
 
         Returns:
-            None, a list of `Layout`s, the result of a command, or an environment's exception.
+            None, a `Layout`, the result of a command, or an environment's exception.
 
         Raises:
             WorkerError: if the worker ends or is too slow.

@@ -21,8 +21,7 @@ class WorkerSettings:
 
     Args:
         start_timeout: seconds in which a worker must make its environments.
-        step_timeout: seconds in which a worker must reset or step its environments (of one split). A split
-            may have to wait for the other splits first, so it waits `num_splits` times as long.
+        step_timeout: seconds in which a worker must reset or step its environments.
         close_timeout: seconds in which all workers must close their environments at the end. Workers that
             have not are killed, with a warning and their stacks. At most `Monitoring.stop_timeout`, or the
             driver complains first.

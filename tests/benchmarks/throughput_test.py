@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""benchmarks.throughput and benchmarks.splits, which runs it: their figures, and what they run."""
+"""benchmarks.throughput: its figures, and what it runs."""
 
 import dataclasses
 import json
@@ -9,26 +9,28 @@ import pytest
 
 from alf.drivers import AsyncOffPolicyDriver
 from benchmarks.workloads import WORKLOADS
-from tests.benchmarks.conftest import fork_python, import_program
+from tests.benchmarks.conftest import import_program
 from tests.programs import run_module
 
 throughput = import_program("benchmarks.throughput")
-splits = import_program("benchmarks.splits")
 
 
 class Measured(NamedTuple):
-    """What `benchmarks.splits` has measured, and what `benchmarks.throughput` has printed for it."""
+    """What `benchmarks.throughput` has written, and what it has printed."""
 
     result: dict
     printed: str
 
 
 @pytest.fixture(scope="module")
-def measured():
-    """Of six environments in two splits."""
-    with pytest.MonkeyPatch.context() as patch:
-        outputs = fork_python(patch)
-        return Measured(splits.measure("cartpole_python", 6, (2, 2, 1), 1.0), *outputs)
+def measured(tmp_path_factory):
+    """Of six environments in two batches, each with a worker."""
+    path = tmp_path_factory.mktemp("throughput") / "result.json"
+    settings = dict(num_envs=2, batch_size=3, num_workers=1, learn_queue_cap=2, seconds=1.0)
+    arguments = [f"--{name}={value}" for name, value in settings.items()]
+    done = run_module("benchmarks.throughput", "--workload=cartpole_python", f"--result={path}", *arguments)
+    assert done.status == 0, done.err
+    return Measured(json.loads(path.read_text()), done.out)
 
 
 def test_prints_and_writes_one_json_object(measured):
@@ -47,17 +49,10 @@ def test_prints_and_writes_one_json_object(measured):
     assert result["seconds_to_first_train_step"] > 0
 
 
-def test_two_splits_share_their_workers(measured):
+def test_flags_override_the_workload(measured):
     result, _ = measured
     assert (result["num_envs"], result["batch_size"], result["learn_queue_cap"]) == (2, 3, 2)
-    assert result["worker_processes"] == 1 and 5 < result["memory_of_workers_mb"] < 500
-    row = splits.format_row("two splits", [result]).split(" | ")
-    assert len(row) == 6 and row[0] == "| two splits" and row[4] == "1"
-
-
-def test_every_kind_has_the_same_number_of_environments():
-    for num_envs, num_splits, num_workers in splits.make_kinds(3).values():
-        assert 6 % num_envs == 0 and num_envs % num_splits == 0 and num_workers >= 1
+    assert result["worker_processes"] == 2 and 10 < result["memory_of_workers_mb"] < 1000
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -67,7 +67,7 @@ def test_a_name_that_is_right(check):
 
 def test_what_load_does_with_the_batch_is_not_for_the_environment(check):
     """The constructor knows none of these."""
-    values = dict(seed=None, num_workers=3, render_mode="'rgb_array'", max_random_steps=2, num_splits=2)
+    values = dict(seed=None, num_workers=3, render_mode="'rgb_array'", max_random_steps=2)
     params = [f"alf.environments.load.{name} = {value}" for name, value in values.items()]
     status, out, errors = check(env="MountainCar-v0", gin_param=params)
     assert (status, errors) == (0, [])

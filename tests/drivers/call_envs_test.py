@@ -32,11 +32,6 @@ def make_env(index, num_workers=0, **kwargs):
     return PythonEnvironment(env_fns, 0, num_workers)
 
 
-def make_splits(num_splits=3):
-    env_fns = [functools.partial(make_wrapped_level_env, i) for i in range(B * num_splits)]
-    return PythonEnvironment(env_fns, 0, 1, num_splits=num_splits).splits
-
-
 def make_vector(index):
     env_fns = [functools.partial(make_wrapped_level_env, index * B + i) for i in range(B)]
     return GymnasiumEnvironment(gymnasium.vector.SyncVectorEnv(env_fns), 0)
@@ -88,7 +83,6 @@ LAYOUTS = {
     "an actor of all": Layout(list_envs(), kwargs={"actor_queue_cap": 3, "learn_queue_cap": 3}),
     "workers": Layout(list_envs(num_workers=2)),
     "workers in lockstep": Layout(list_envs(num_workers=1), kwargs=LOCKSTEP),
-    "splits": Layout(make_splits),
     "a vector environment": Layout(list_envs(make_vector)),
     "wrappers": Layout(lambda: [EnvironmentWrapper(make_env(i)) for i in range(3)]),
     "collectors": Layout(list_envs(), num_collectors=2),
@@ -229,9 +223,8 @@ def test_polling_takes_what_was_set_aside():
             np.testing.assert_array_equal(before.observation[-1], unroll.observation[0])
 
 
-@pytest.mark.parametrize("make_envs", [list_envs(num_workers=1), make_splits], ids=["workers", "splits"])
-def test_the_successor_of_a_worker_that_dies_in_a_call_has_the_attributes_and_is_called(make_envs, tmp_path):
-    with running(Layout(make_envs, kwargs=LOCKSTEP).make_driver()) as driver:
+def test_the_successor_of_a_worker_that_dies_in_a_call_has_the_attributes_and_is_called(tmp_path):
+    with running(LAYOUTS["workers in lockstep"].make_driver()) as driver:
         collect_and_observe(driver)
         driver.set_attr("level", 5)
         before = {pid for pid, _ in driver.call_envs("where")}

@@ -89,15 +89,6 @@ def test_every_setting_counts(settings, is_right, way):
         check_dead_bindings()
 
 
-def test_splits():
-    envs = load("pettingzoo:mpe2.simple_spread_v3", 6, num_workers=1, num_splits=3)
-    assert [env.batch_size for env in envs] == [6, 6, 6]
-    assert len({env._env._batch.pids[0] for env in envs}) == 1
-    for env in envs:
-        env.reset()
-        env.close()
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_bindings_reach_the_game(num_workers):
     gin.parse_config(f"""
@@ -161,7 +152,6 @@ def test_a_missing_package_is_said_with_its_extra(monkeypatch):
         (ParallelGame, {"max_random_steps": -1}, "load_pettingzoo.max_random_steps is -1"),
         (ParallelGame, {"info_keys": "code"}, "load_pettingzoo.info_keys is 'code': it must be a tuple"),
         (ParallelGame, {"num_workers": 3}, "num_workers is 3, more than batch_size = 2"),
-        (ParallelGame, {"num_splits": 3}, "num_splits is 3: it must divide batch_size = 2"),
     ],
 )
 def test_what_is_wrong_is_one_line(name, settings, message):

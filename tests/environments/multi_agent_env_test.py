@@ -94,14 +94,6 @@ class TestConnectFour(EnvironmentContract):
         return load_pettingzoo(CONNECT_FOUR, 3, seed, num_workers=0)
 
 
-class TestSplit(EnvironmentContract):
-    num_steps = 60
-    random = False
-
-    def make_env(self, seed):
-        return load_pettingzoo(CONNECT_FOUR, 4, seed, num_workers=1, num_splits=2)[1]
-
-
 class Rows:
     """The time steps of all rows, and the actions that answered them: arrays [N, B, ...]."""
 

@@ -11,7 +11,6 @@ import pytest
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
-from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner
 from alf.workers import WorkerError
 from tests.builders import build_driver, build_python_env, collect_and_observe
@@ -180,11 +179,6 @@ def test_after_ctrl_c_the_late_reply_is_not_taken_for_the_next_one(monkeypatch):
         env.call("where")
     assert env.call("set_level", 4) == [(0, 4)]
     env.close()
-
-
-def test_splits_need_workers():
-    with pytest.raises(ConfigError, match="step in this process share no workers"):
-        load("CartPole-v1", 4, num_workers="thread", num_splits=2)
 
 
 class Unpicklable(set):

@@ -27,7 +27,6 @@ from tests.workers.envs import (
     INFO_KEYS,
     REFUSED_SPACES,
     CountEnv,
-    FrameEnv,
     InfoEnv,
     RefusesRandomActions,
     SlowEnv,
@@ -62,11 +61,6 @@ class TestInWorkers(EnvironmentContract):
 class TestContinuous(EnvironmentContract):
     def make_env(self, seed):
         return load("Pendulum-v1", 2, seed=seed, num_workers=0)
-
-
-class TestSplit(EnvironmentContract):
-    def make_env(self, seed):
-        return load("CartPole-v1", 6, seed=seed, num_workers=1, num_splits=2)[1]
 
 
 class TestTimeLimit(EnvironmentContract):
@@ -252,21 +246,6 @@ def test_info_of_each_step(num_workers):
             tf.nest.map_structure(np.testing.assert_array_equal, info, copies)
 
 
-def test_info_and_frames_of_splits():
-    env_fns = [functools.partial(InfoEnv, number) for number in range(4)]
-    splits = PythonEnvironment(env_fns, 0, 1, num_splits=2, info_keys=INFO_KEYS).splits
-    for env in splits:
-        env.reset()
-        env.step(np.zeros(2, np.int64))
-    assert [env.get_info()["code"].tolist() for env in splits] == [[1, 1001], [2001, 3001]]
-    for env in splits:
-        env.close()
-    splits = PythonEnvironment([functools.partial(FrameEnv, i) for i in range(4)], 0, 1, num_splits=2).splits
-    assert [env.render() for env in splits] == [0, 2]
-    for env in splits:
-        env.close()
-
-
 def test_bounded_actions_are_clipped():
     space = spaces.Box(-1, 1, (1,), np.float32)
     env = PythonEnvironment([functools.partial(CountEnv, action_space=space)], num_workers=0)
@@ -359,10 +338,6 @@ def test_spaces_that_are_not_supported_are_refused(num_workers, space, fault):
         ({"worker_nice": -1}, "worker_nice is -1: it must be an integer, at least 0"),
         ({"max_concurrent_starts": 0}, "max_concurrent_starts is 0"),
         ({"heartbeat_interval": 0}, "heartbeat_interval is 0"),
-        ({"num_splits": 0}, "num_splits is 0"),
-        ({"num_splits": 3}, "num_splits is 3: it must divide batch_size = 2"),
-        ({"num_splits": 2, "num_workers": 0}, "num_splits is 2: .* in this process share no workers"),
-        ({"num_splits": 2, "num_workers": 2}, "num_workers is 2, more than batch_size / num_splits = 2 / 2"),
         ({"pin_workers": 1}, "pin_workers is 1: it must be True or False"),
         ({"single_threaded": None}, "single_threaded is None: it must be True or False"),
     ],

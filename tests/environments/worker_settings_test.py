@@ -204,15 +204,6 @@ def test_heartbeat_interval(monkeypatch, tmp_path):
     assert len(lines) <= seconds / interval + 1, "more than one line in an interval"
 
 
-def test_num_splits():
-    with bound([CountEnv] * 3, num_splits=3) as env:
-        first, *others = env.splits
-        assert first is env and [x.batch_size for x in env.splits] == [1, 1, 1]
-        assert len({x.reset().observation[0, PID] for x in env.splits}) == 1
-        for other in others:
-            other.close()
-
-
 def test_workers(monkeypatch):
     """An object takes the place of gin's settings for it; a scope of the caller counts, too."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

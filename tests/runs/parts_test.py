@@ -86,7 +86,9 @@ OTHER_PARTS = {
     ("impala_cartpole", "Experiment.driver = @parts_test.make_nothing"): (
         "what Experiment.driver makes is an object of NoneType: it must be one of Driver"
     ),
-    ("impala_cartpole", "Experiment.env = @parts_test.make_no_envs"): ("Experiment.env makes an empty list"),
+    ("impala_cartpole", "Experiment.env = @parts_test.make_nothing"): (
+        "envs[0] (NoneType) is not a batched environment"
+    ),
     ("dqn_cartpole", "Experiment.behavior = @parts_test.make_nothing"): "the behavior is None",
     ("dqn_cartpole", "DriverSettings.prefetch = True"): (
         "DriverSettings.prefetch is True: exp_replayer must be 'one_time', 'mix_in' or 'multi_pass'"
@@ -106,11 +108,6 @@ def make_nothing(*args, **kwargs):
 @configurable(module="parts_test")
 def make_transformer(observation_spec, reward_spec):
     return None
-
-
-@configurable(module="parts_test")
-def make_no_envs(seed):
-    return []
 
 
 def build_error(example, *bindings):

@@ -23,7 +23,7 @@ from absl import logging
 
 from alf.errors import ConfigError, EnvError
 from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
-from alf.workers.shared_workers import SharedWorkers
+from alf.workers.running_workers import RunningWorkers
 from alf.workers.worker import Channel, Worker
 from tests.workers import envs
 from tests.workers.envs import CountEnv, FaultEnv, ProcessEnv
@@ -321,7 +321,7 @@ class Noting:
 def test_the_rest_is_read_without_a_wait():
     """Also after a command, whose time-out of a minute Python would wait for."""
     ours, theirs = socket.socketpair()
-    with contextlib.closing(theirs), contextlib.closing(Channel(None, ours, slice(1), 60.0)) as channel:
+    with contextlib.closing(theirs), contextlib.closing(Channel(None, ours, 60.0)) as channel:
         channel.send(b"s")
         theirs.sendall(b"kd")
         start = time.monotonic()
@@ -331,7 +331,7 @@ def test_the_rest_is_read_without_a_wait():
 
 def test_a_command_has_the_whole_time_also_after_a_reply_in_the_last_moment():
     ours, theirs = socket.socketpair()
-    with contextlib.closing(theirs), contextlib.closing(Channel(None, ours, slice(1), 60.0)) as channel:
+    with contextlib.closing(theirs), contextlib.closing(Channel(None, ours, 60.0)) as channel:
         channel.send(process.STEP)
         channel.sent_at -= 60.0
         theirs.sendall(process.OK)
@@ -342,19 +342,19 @@ def test_a_command_has_the_whole_time_also_after_a_reply_in_the_last_moment():
 
 
 def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeypatch):
-    before, seconds, sizes, original = pool.num_restarts, 0.4, [], SharedWorkers.receive_replies
+    before, seconds, sizes, original = pool.num_restarts, 0.4, [], RunningWorkers.receive_replies
     sockets = []
 
-    def receive_replies(workers, channels, restarts=False):
-        sizes.append(len(channels))
+    def receive_replies(workers, indices, restarts=False):
+        sizes.append(len(indices))
         if not sockets:
-            for channel in channels.values():
+            for channel in [workers.running[index].channel for index in indices]:
                 channel.limit_replies(seconds)
                 sockets.append(Noting(channel._connection))
                 channel._connection = sockets[-1]
-        return original(workers, channels, restarts)
+        return original(workers, indices, restarts)
 
-    monkeypatch.setattr(SharedWorkers, "receive_replies", receive_replies)
+    monkeypatch.setattr(RunningWorkers, "receive_replies", receive_replies)
     for pid in pool.pids:
         os.kill(pid, signal.SIGSTOP)
     pool.step()
@@ -383,6 +383,65 @@ def test_restarts_are_bounded_and_the_reason_is_given():
             for _ in range(10):
                 pool.step()
         assert pool.num_restarts == 1
+        with pytest.raises(WorkerError, match="max_restarts=1 is reached"):
+            pool.step()
+
+
+@pytest.mark.parametrize(
+    "broken, error, message",
+    [
+        ({"at": 0, "act": envs.raise_own_error}, KeyError, "my own bug"),
+        ({"action_space": envs.spaces.Discrete(9)}, EnvError, "other spaces after its restart"),
+    ],
+)
+def test_a_pool_whose_restart_has_failed_stays_failed(tmp_path, broken, error, message):
+    def make_env(path):
+        return CountEnv(**broken if path.exists() else {})
+
+    path = tmp_path / "broken"
+    with make(functools.partial(make_env, path), size=2, num_workers=2) as pool:
+        pool.reset()
+        path.touch()
+        os.kill(pool.pids[1], signal.SIGKILL)
+        for command in (pool.step, pool.step, pool.render):
+            with pytest.raises(error, match=message):
+                command()
+
+
+def test_a_pool_whose_restart_was_interrupted_stays_failed(monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    with make(size=2, num_workers=2) as pool:
+        pool.reset()
+        os.kill(pool.pids[1], signal.SIGKILL)
+        monkeypatch.setattr(RunningWorkers, "_start", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pool.step()
+        for _ in range(2):
+            with pytest.raises(WorkerError, match="the restart of worker processes was interrupted"):
+                pool.step()
+
+
+def test_the_reason_of_a_loss_is_kept_until_the_restart(pool, warnings, hangs):
+    """The worker is killed by the call that meets an exception beside it, and replaced by the next one."""
+    hangs.note(pool.pids[0])
+    os.kill(pool.pids[0], signal.SIGSTOP)
+    with pytest.raises(KeyError):
+        step(pool, envs.raise_own_error)  # in the other worker
+    pool.reset()
+    assert len(warnings) == 1 and "did not answer within step_timeout=60 s: restart" in warnings[0]
+
+
+def test_rows_that_are_held_repeat_their_first_step():
+    with make(functools.partial(CountEnv, 9), size=4, num_workers=2) as pool:
+        pool.reset()
+        pool.hold([0, 3])
+        pool.arrays.action[0][:] = 0
+        pool.step()
+        assert pool.arrays.step_type.tolist() == [FIRST, MID, MID, FIRST]
+        pool.step()
+        assert observed(pool)[:, STEP].tolist() == [1, 2, 2, 1]
 
 
 def test_a_worker_that_cannot_start(monkeypatch):
@@ -539,17 +598,17 @@ def test_stacks_are_printed_on_demand_and_before_a_worker_that_hangs_is_killed(c
 
 def test_a_starting_worker_survives_a_request_for_its_stacks(monkeypatch):
     start = threading.Event()
-    original = SharedWorkers.receive_replies
+    original = RunningWorkers.receive_replies
 
-    def receive_replies(workers, channels, restarts=False):
+    def receive_replies(workers, indices, restarts=False):
         if not start.is_set():
             start.set()
             for _ in range(20):
-                for channel in channels.values():
-                    channel.worker.dump_stacks()
-        return original(workers, channels, restarts)
+                for index in indices:
+                    workers.running[index].dump_stacks()
+        return original(workers, indices, restarts)
 
-    monkeypatch.setattr(SharedWorkers, "receive_replies", receive_replies)
+    monkeypatch.setattr(RunningWorkers, "receive_replies", receive_replies)
     with make() as made:
         assert start.is_set() and made.num_restarts == 0
 

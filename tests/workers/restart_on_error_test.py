@@ -121,22 +121,6 @@ def test_environments_are_closed_before_they_are_made_again(tmp_path, num_worker
         assert (tmp_path / "closed").exists()
 
 
-def test_a_restart_is_one_for_all_splits(warnings, tmp_path):
-    special = functools.partial(CountEnv, at=1, act=once(tmp_path))
-    settings = WorkerSettings(restart_on_error=True)
-    splits = WorkerPool([CountEnv, special], range(2), 1, settings=settings, num_splits=2).splits
-    for split in splits:
-        split.reset()
-    for split in reversed(splits):
-        split.step()
-        np.testing.assert_array_equal(split.arrays.step_type, FIRST)
-    assert sum(split.num_restarts for split in splits) == 1 and len(warnings[0]) == 1
-    for split in splits:
-        split.step()
-        np.testing.assert_array_equal(split.arrays.step_type, MID)
-        split.close()
-
-
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_attributes_that_were_set_outlive_restarts(num_workers, tmp_path):
     class Env(envs.LevelEnv):
