@@ -25,6 +25,7 @@ from alf.core.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
 from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
 from alf.drivers.actor_thread import act
+from alf.ops.draws import Stream
 from alf.tools import throughput as speed
 from benchmarks.peers.meter import process_seconds
 from benchmarks.workloads import DRIVER_SETTINGS, WORKLOADS
@@ -157,11 +158,12 @@ def _forward_alone(workload, policy):
     """Runs the policy as an actor does, many times in one graph call."""
     rows, repeats = workload.batch_size * workload.actor_queue_cap, 64
     time_step, state = _zeros((policy.time_step_spec, policy.policy_step_spec.state), rows)
+    stream = Stream(0)
 
     @tf.function(autograph=False)
     def forward():
         def body(i):
-            with tf.control_dependencies(tf.nest.flatten(act(policy, time_step, state, [(0, i)]))):
+            with tf.control_dependencies(tf.nest.flatten(act(policy, stream, time_step, state, [(0, i)]))):
                 return i + 1
 
         return tf.while_loop(lambda i: i < repeats, body, [tf.constant(0)], parallel_iterations=1)
