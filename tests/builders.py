@@ -77,7 +77,9 @@ def build_learner(algorithm, optimizer=None, make=None, replayer=None, **kwargs)
     if replayer is not None:
         kwargs["replayer"] = replayer
     make = make or (ReplayLearner if isinstance(replayer, SequenceReplayer) else UnrollLearner)
-    return make(algorithm, optimizer, settings=settings, **kwargs)
+    # What is not given comes from gin.
+    given = () if optimizer is None else (optimizer,)
+    return make(algorithm, *given, settings=settings, **kwargs)
 
 
 def build_offline_driver(learner):
