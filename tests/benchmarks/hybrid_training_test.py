@@ -10,6 +10,8 @@ from alf.data_structures import FIRST
 from alf.learner import Learner
 from tests.benchmarks.conftest import import_program
 
+pytestmark = pytest.mark.programs
+
 hybrid = import_program("benchmarks.hybrid_training")
 
 

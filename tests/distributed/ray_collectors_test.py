@@ -20,6 +20,8 @@ from alf.testing.toy_environments import CountingEnvironment
 from tests.builders import build_collectors, build_driver
 from tests.distributed.stand_ins import OneAnswer, Recorded, make_obedient
 
+pytestmark = pytest.mark.programs
+
 ray = pytest.importorskip("ray")
 
 B, UNROLL_LENGTH = 2, 4

@@ -27,6 +27,8 @@ from alf.training import Evaluator, Experiment
 from tests.builders import build_collectors, build_trainer
 from tests.distributed.stand_ins import make_obedient, make_teller
 
+pytestmark = pytest.mark.programs
+
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 

@@ -28,6 +28,8 @@ from tests.bin.conftest import KINDS
 from tests.studies.followed import Followed
 from tests.studies.idle import learn_nothing
 
+pytestmark = pytest.mark.programs
+
 INTERVAL = 40
 RANGES = {
     "Adam.learning_rate": LogUniform(1e-4, 1e-1),
