@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.distributed import answers
+from alf.distributed import answers, ray_collectors
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
@@ -172,6 +172,29 @@ def test_a_busy_learner_does_not_make_collectors_late(recorded):
 
     run(driver, learner, done)
     assert pauses and driver.num_restarts == 0
+
+
+def test_a_request_that_waits_behind_another_is_not_late(monkeypatch):
+    """A collector has the time-out for each answer: it begins the next one after the last one."""
+    clock = 1000.0
+    monkeypatch.setattr(ray_collectors, "running_time", lambda: clock)
+    settings = dict(num_collectors=1, num_envs=1, num_cpus=0, timeout=30.0)
+    collectors = build_collectors(OneAnswer(), EnvSpecs([CountingEnvironment(B)]), **settings)
+    try:
+        collectors.publish([])
+        collectors.start(UNROLL_LENGTH)
+        collectors.request(0)
+        collectors.request(0)
+        clock += 20
+        deadline = time.monotonic() + 300
+        while collectors.receive(1.0) is None:
+            assert time.monotonic() < deadline, "no answer"
+        clock += 20
+        assert collectors.receive(0.0) is None and collectors.num_restarts == 0
+        clock += 20
+        assert collectors.receive(0.0) is None and collectors.num_restarts == 1
+    finally:
+        collectors.close()
 
 
 @pytest.mark.parametrize("number", [1, 3])

@@ -479,6 +479,40 @@ def test_a_callable_that_raises_ends_the_run_with_one_line():
         MappedEnvironment(FakeEnvironment(2), lambda: ["a"], NAMES).reset()
 
 
+class Waiting(CountingEnvironment):
+    """Repeats the first step of an episode once, as an environment does that waits for the next unroll."""
+
+    def _reset(self):
+        self._first, self._waits = super()._reset(), True
+        return self._first
+
+    def _step(self, action):
+        if self._waits:
+            self._waits = False
+            return self._first
+        step = super()._step(action)
+        if step.step_type[0] == FIRST:
+            self._first, self._waits = step, True
+        return step
+
+
+def test_a_game_that_waits_keeps_its_policies():
+    asked = []
+
+    def choose(episode):
+        asked.append(episode.number)
+        return [NAMES[episode.number % 3]]
+
+    env = MappedEnvironment(Waiting(1, EPISODE), choose, NAMES)
+    steps = [env.reset(), *(env.step(np.zeros(1, np.int64)) for _ in range(3 * (EPISODE + 2) - 1))]
+    first = [int(step.step_type[0]) == FIRST for step in steps]
+    assert first == [True, True, *[False] * EPISODE] * 3
+    owners = [int(step.observation[OWNER][0]) for step in steps]
+    assert owners == [i for i in range(3) for _ in range(EPISODE + 2)] and asked == [0, 1, 2]
+    # A reset begins a game in any case.
+    assert env.reset().observation[OWNER] == [0] and env.reset().observation[OWNER] == [1]
+
+
 def test_a_copy_of_a_group_answers_the_same():
     env = MappedEnvironment(CountingEnvironment(B, EPISODE), map_at_random, NAMES, seed=0)
     group = make_group(env)
