@@ -393,30 +393,30 @@ def test_what_an_environment_raises_ends_the_run(recorded):
         run(driver, learner, lambda: False)
 
 
-@pytest.mark.parametrize(
-    "kwargs, message",
-    [
-        ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
-        ({"num_envs": 0}, "RayCollectors.num_envs is 0"),
-        ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_envs = 2"),
-        ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
-        ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
-        ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
-        ({"max_joined_answers": 0}, "RayCollectors.max_joined_answers is 0"),
-        ({"compress": 1}, "RayCollectors.compress is 1"),
-        ({"placement": "PACK"}, "CollectorSettings.placement is 'PACK'"),
-        ({"num_cpus": -1}, "CollectorSettings.num_cpus is -1"),
-        ({"num_gpus": -1}, "CollectorSettings.num_gpus is -1"),
-        ({"timeout": 0}, "CollectorSettings.timeout is 0"),
-        ({"start_timeout": 0}, "CollectorSettings.start_timeout is 0"),
-        ({"max_restarts": -1}, "CollectorSettings.max_restarts is -1"),
-        ({"restart_period": 0}, "CollectorSettings.restart_period is 0"),
-        ({"resources": 3}, "CollectorSettings.resources is 3"),
-    ],
-)
-def test_wrong_settings(kwargs, message):
-    with pytest.raises(ConfigError, match=message):
-        build_collectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
+WRONG = [
+    ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
+    ({"num_envs": 0}, "RayCollectors.num_envs is 0"),
+    ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_envs = 2"),
+    ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
+    ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
+    ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
+    ({"max_joined_answers": 0}, "RayCollectors.max_joined_answers is 0"),
+    ({"compress": 1}, "RayCollectors.compress is 1"),
+    ({"placement": "PACK"}, "CollectorSettings.placement is 'PACK'"),
+    ({"num_cpus": -1}, "CollectorSettings.num_cpus is -1"),
+    ({"num_gpus": -1}, "CollectorSettings.num_gpus is -1"),
+    ({"timeout": 0}, "CollectorSettings.timeout is 0"),
+    ({"start_timeout": 0}, "CollectorSettings.start_timeout is 0"),
+    ({"max_restarts": -1}, "CollectorSettings.max_restarts is -1"),
+    ({"restart_period": 0}, "CollectorSettings.restart_period is 0"),
+    ({"resources": 3}, "CollectorSettings.resources is 3"),
+]
+
+
+def test_wrong_settings(subtests):
+    for kwargs, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            build_collectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
 
 
 class Shown(CountingEnvironment):
