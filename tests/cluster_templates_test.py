@@ -18,6 +18,8 @@ from absl import flags
 import alf.bin.train  # noqa: F401  (its flags)
 from alf.config.parsing import parse_config
 
+pytestmark = pytest.mark.programs
+
 ray = pytest.importorskip("ray")
 yaml = pytest.importorskip("yaml")  # Ray brings both
 jsonschema = pytest.importorskip("jsonschema")

@@ -5,7 +5,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.programs import ROOT, environment
+
+pytestmark = pytest.mark.programs
 
 # What other packages do to a process when they are imported is not compared: they come first.
 STATE = """

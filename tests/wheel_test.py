@@ -22,6 +22,8 @@ import pytest
 
 from tests.programs import COMMANDS
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist')"
 SHORT = ["--gin_param=StopCriteria.num_iterations = 2", "--gin_param=alf.environments.load.batch_size = 4"]

@@ -5,7 +5,11 @@ import csv
 import re
 import textwrap
 
+import pytest
+
 from tests.programs import run_program
+
+pytestmark = pytest.mark.programs
 
 MODULE = """
     import gin

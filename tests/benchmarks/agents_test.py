@@ -9,6 +9,8 @@ import pytest
 from alf.errors import ConfigError
 from benchmarks import agents
 
+pytestmark = pytest.mark.programs
+
 
 def test_each_task_is_trained_and_packed(tmp_path, monkeypatch, capsys):
     done = []

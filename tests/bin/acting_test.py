@@ -9,6 +9,8 @@ import pytest
 
 from alf.bin import evaluate, play, train
 
+pytestmark = pytest.mark.programs
+
 
 def test_evaluates_atari(root_of, command):
     """For other kinds see stories_test.py."""

@@ -15,6 +15,8 @@ from alf.training import Experiment
 from tests.bin.conftest import write_config
 from tests.builders import build_trainer, driver_of
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(scope="module")
 def root_dir(tmp_path_factory):

@@ -25,6 +25,8 @@ from tests.bin.conftest import KINDS
 from tests.bin.forks import SECONDS
 from tests.builders import build_driver, collect_and_observe
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def bench(tmp_path, command):

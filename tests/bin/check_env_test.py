@@ -9,6 +9,8 @@ import pytest
 from alf.bin import check_env
 from alf.tools import env_check
 
+pytestmark = pytest.mark.programs
+
 DEFAULTS = dict(
     gin_file=[],
     gin_param=[],

@@ -17,6 +17,8 @@ from alf.training import Experiment
 from tests.bin.conftest import COMMON, IN_PROCESS
 from tests.builders import build_trainer, driver_of
 
+pytestmark = pytest.mark.programs
+
 
 def play_plainly(agent, env, seed, num_episodes):
     """Returns the returns and lengths of the first episodes after a reset with a seed."""

@@ -12,6 +12,8 @@ from alf.bin import train
 from tests.bin.forks import SECONDS
 from tests.programs import ROOT, environment
 
+pytestmark = pytest.mark.programs
+
 OWN_FLAGS = {
     "train": "algorithm env gin_file gin_param list_settings ray_address root_dir steps",
     "sweep": "algorithm cluster env gin_file gin_param grid max_cores max_memory ray_address replicate "

@@ -25,6 +25,8 @@ from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
 from tests.programs import ROOT, environment
 
+pytestmark = pytest.mark.programs
+
 PBT = "alf.bin.pbt:console_main"
 
 

@@ -23,6 +23,8 @@ from alf.evaluation.video import opengl_errors_are_config_errors, render_frame
 from alf.runs.packed_agent import pack_agent
 from tests.bin.frameless_envs import NoFrames, RendersText
 
+pytestmark = pytest.mark.programs
+
 
 def read_video(path):
     """Returns the frames, uint8 [N, height, width, 3], and how many make a second."""

@@ -10,6 +10,8 @@ from absl.testing import flagsaver
 
 from tests.bin.conftest import import_plot
 
+pytestmark = pytest.mark.programs
+
 plot = import_plot()
 PPO, DQN = "PPOAlgorithm.discount = 0.99", "DqnAlgorithm.discount = 0.99"
 

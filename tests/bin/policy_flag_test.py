@@ -11,6 +11,8 @@ from alf.bin import evaluate, export, play
 from alf.errors import ConfigError
 from alf.runs.saved_run import SavedRun
 
+pytestmark = pytest.mark.programs
+
 
 def figures(command, root_dir, **values):
     status, out, errors = command(evaluate, root_dir=root_dir, json=True, seed=1, num_episodes=6, **values)

@@ -5,6 +5,8 @@ import pytest
 
 from alf.runs.digests import DIGESTS_FILE
 
+pytestmark = pytest.mark.programs
+
 SETTINGS = (
     "--env=CartPole-v1",
     "--algorithm=ppo",

@@ -16,6 +16,8 @@ from alf.bin.signals import end_at_interrupts, on_signal, raise_interrupts
 from tests.bin.forks import SECONDS
 from tests.programs import ROOT, environment
 
+pytestmark = pytest.mark.programs
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 

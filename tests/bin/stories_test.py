@@ -21,6 +21,8 @@ from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 from tests.programs import Done, ForkServer, environment
 
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMANDS = {name: f"alf.bin.{name}:console_main" for name in ("train", "evaluate", "play", "export")}
 # Of the agent's actions for `record_agent.py`: an environment of Gymnasium.

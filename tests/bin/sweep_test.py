@@ -36,6 +36,8 @@ from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
 from tests.studies import stand_ins
 
+pytestmark = pytest.mark.programs
+
 RATES = "Adam.learning_rate=[0.01, 0.001]"
 
 

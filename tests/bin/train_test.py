@@ -29,6 +29,8 @@ from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
 from tests.programs import ROOT, environment
 
+pytestmark = pytest.mark.programs
+
 TRAIN = "alf.bin.train:console_main"
 CARTPOLE = EXAMPLES / "impala_cartpole.gin"
 SMALL = [

@@ -10,6 +10,8 @@ import pytest
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("ray")
 
 SETTINGS = {

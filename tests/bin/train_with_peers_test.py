@@ -11,6 +11,8 @@ import tensorflow as tf
 from tests.bin.conftest import write_config
 from tests.peer_processes import find_free_ports, tf_config
 
+pytestmark = pytest.mark.programs
+
 FOREVER = 10**9
 SETTINGS = {
     "Experiment.strategy": "@MultiWorkerMirroredStrategy",

@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("ray")
 psutil = pytest.importorskip("psutil")
 

@@ -31,6 +31,8 @@ from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
 from tests.programs import COMMANDS, environment, run_program
 
+pytestmark = pytest.mark.programs
+
 import_settings()
 
 NUM_NOT_RUN = 39  # blocks that say why they are not run

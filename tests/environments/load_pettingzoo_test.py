@@ -137,38 +137,39 @@ def test_a_missing_package_is_said_with_its_extra(monkeypatch):
         load("pettingzoo:pettingzoo.classic.connect_four_v3:env", 1)
 
 
-@pytest.mark.parametrize(
-    "name, settings, message",
-    [
-        (
-            "no_such_module:env",
-            {},
-            "name is 'no_such_module:env': 'no_such_module' cannot be imported: No mod",
-        ),
-        ("pettingzoo.classic.connect_for_v3", {}, "'pettingzoo.classic.connect_for_v3' cannot be imported"),
-        ("", {}, "name is '': '' cannot be imported"),
-        (None, {}, "load_pettingzoo.name is None: it must be a text or a class or function"),
-        (
-            "pettingzoo.classic.connect_four_v3:parallel_env",
-            {},
-            "connect_four_v3 has no function parallel_env$",
-        ),
-        ("pettingzoo.classic", {}, "pettingzoo.classic has no function parallel_env or env"),
-        (make_list, {}, "name makes a list of 2: it must make a ParallelEnv or an AECEnv of PettingZoo"),
-        (make_list, {"num_workers": 1}, "name makes a list of 2: it must make a ParallelEnv or an AECEnv"),
-        (ParallelGame, {"batch_size": 0}, "load_pettingzoo.batch_size is 0"),
-        (ParallelGame, {"max_episode_steps": 0}, "load_pettingzoo.max_episode_steps is 0"),
-        (ParallelGame, {"max_random_steps": -1}, "load_pettingzoo.max_random_steps is -1"),
-        (ParallelGame, {"info_keys": "code"}, "load_pettingzoo.info_keys is 'code': it must be a tuple"),
-        (ParallelGame, {"num_workers": 3}, "num_workers is 3, more than batch_size = 2"),
-        (ParallelGame, {"num_splits": 3}, "num_splits is 3: it must divide batch_size = 2"),
-    ],
-)
-def test_what_is_wrong_is_one_line(name, settings, message):
-    with pytest.raises(ConfigError) as error:
-        load_pettingzoo(name, **{"batch_size": 2, **settings})
-    text = str(error.value).partition("\n  In call to configurable")[0]  # gin adds such lines
-    assert re.search(message, text) and "\n" not in text
+WRONG = [
+    (
+        "no_such_module:env",
+        {},
+        "name is 'no_such_module:env': 'no_such_module' cannot be imported: No mod",
+    ),
+    ("pettingzoo.classic.connect_for_v3", {}, "'pettingzoo.classic.connect_for_v3' cannot be imported"),
+    ("", {}, "name is '': '' cannot be imported"),
+    (None, {}, "load_pettingzoo.name is None: it must be a text or a class or function"),
+    (
+        "pettingzoo.classic.connect_four_v3:parallel_env",
+        {},
+        "connect_four_v3 has no function parallel_env$",
+    ),
+    ("pettingzoo.classic", {}, "pettingzoo.classic has no function parallel_env or env"),
+    (make_list, {}, "name makes a list of 2: it must make a ParallelEnv or an AECEnv of PettingZoo"),
+    (make_list, {"num_workers": 1}, "name makes a list of 2: it must make a ParallelEnv or an AECEnv"),
+    (ParallelGame, {"batch_size": 0}, "load_pettingzoo.batch_size is 0"),
+    (ParallelGame, {"max_episode_steps": 0}, "load_pettingzoo.max_episode_steps is 0"),
+    (ParallelGame, {"max_random_steps": -1}, "load_pettingzoo.max_random_steps is -1"),
+    (ParallelGame, {"info_keys": "code"}, "load_pettingzoo.info_keys is 'code': it must be a tuple"),
+    (ParallelGame, {"num_workers": 3}, "num_workers is 3, more than batch_size = 2"),
+    (ParallelGame, {"num_splits": 3}, "num_splits is 3: it must divide batch_size = 2"),
+]
+
+
+def test_what_is_wrong_is_one_line(subtests):
+    for name, settings, message in WRONG:
+        with subtests.test(message, settings=settings):
+            with pytest.raises(ConfigError) as error:
+                load_pettingzoo(name, **{"batch_size": 2, **settings})
+            text = str(error.value).partition("\n  In call to configurable")[0]  # gin adds such lines
+            assert re.search(message, text) and "\n" not in text
 
 
 def test_a_game_of_pettingzoo_in_load_is_told_where_to_go():

@@ -23,6 +23,8 @@ from tests.evaluation.evaluator_test import check_scope, make_configured, wait_u
 from tests.programs import run_program
 from tests.workers.pool_test import alive
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd, num_workers):

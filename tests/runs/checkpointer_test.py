@@ -161,6 +161,25 @@ def test_keeps_the_newest(tmp_path):
     assert build_checkpointer(tmp_path, make_driver()).restore().endswith("ckpt-9")
 
 
+def test_the_files_of_a_checkpoint_are_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """Else a crash of the machine could leave a checkpoint that looks whole, with empty files."""
+    synced, missing = set(), []
+    fsync, replace, rename = os.fsync, os.replace, os.rename
+
+    def note(call, source, target):
+        if os.path.basename(target).startswith("ckpt-"):
+            written = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
+            missing.append([path.name for path in written if path.stat().st_ino not in synced])
+            assert len(written) >= 3  # TensorFlow's index and data, and ALF's own
+        call(source, target)
+
+    monkeypatch.setattr(os, "fsync", lambda file: (synced.add(os.fstat(file).st_ino), fsync(file)))
+    monkeypatch.setattr(os, "replace", functools.partial(note, replace))
+    monkeypatch.setattr(os, "rename", functools.partial(note, rename))
+    save(tmp_path, make_driver(), 1)
+    assert missing and not missing[-1]
+
+
 def test_a_checkpoint_of_another_network_is_refused(trained):
     driver = make_driver(units=9)
     before = [variable.numpy() for variable in driver.learner.variables]

@@ -29,6 +29,8 @@ from tests.builders import driver_of
 from tests.studies.followed import Followed
 from tests.studies.idle import learn_nothing
 
+pytestmark = pytest.mark.programs
+
 INTERVAL = 40
 RANGES = {
     "Adam.learning_rate": LogUniform(1e-4, 1e-1),
