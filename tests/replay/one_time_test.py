@@ -143,19 +143,19 @@ TOO_MANY = 10**12
 WRONG_SETTINGS = [
     (
         lambda: UnrollLearner(Quadratic(), replayer="uniform"),
-        "UnrollLearner.replayer is .* must be an? UnrollReplayer",
+        "replayer is .* an? UnrollReplayer",
     ),
     (
         lambda: UnrollLearner(Quadratic(), replayer=OneTimeReplayer),
-        "UnrollLearner.replayer is .* must be an? UnrollReplayer",
+        "replayer is .* an? UnrollReplayer",
     ),
     (
         lambda: ReplayLearner(Quadratic(), replayer="uniform"),
-        "ReplayLearner.replayer is .* must be a SequenceReplayer",
+        "replayer is .* a SequenceReplayer",
     ),
     (
         lambda: ReplayLearner(Quadratic(), replayer=OneTimeReplayer),
-        "ReplayLearner.replayer is .* must be a SequenceReplayer",
+        "replayer is .* a SequenceReplayer",
     ),
     (lambda: MultiPassReplayer(num_batches=0), "MultiPassReplayer.num_batches is 0"),
     (lambda: MultiPassReplayer(num_passes=0), "MultiPassReplayer.num_passes is 0"),
