@@ -191,13 +191,13 @@ class SacAlgorithm(Algorithm):
         # Drawn as mean + std * noise, so that the gradient reaches the parameters through the action.
         raw = self.policy.actions.draw(params, noise)
         log_prob = self.policy.actions.log_prob(params, raw)[..., tf.newaxis]
-        prob = tf.ones_like(log_prob)
+        prob, sample = tf.ones_like(log_prob), self.policy.actions.unit_action(raw)
         if taken is None:
-            return None, EvaluatedActions(prob, log_prob, smallest_q(tf.tanh(raw)))
+            return None, EvaluatedActions(prob, log_prob, smallest_q(sample))
         # Critics know only actions in [-1, 1], for which the policy draws and its density holds.
         q = critic.values(features, action_to_unit_box(taken, spec))[..., 0]
         # The actor's loss must not change the critics, whose variables this same tape watches.
-        sample_q = pass_gradient_to_input_only(smallest_q, tf.tanh(raw))
+        sample_q = pass_gradient_to_input_only(smallest_q, sample)
         return q, EvaluatedActions(prob, log_prob, sample_q)
 
 

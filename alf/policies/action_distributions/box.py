@@ -193,8 +193,12 @@ class TanhGaussianActions(GaussianActions):
         super().__init__(action_spec, std, init_log_std, False, std_transform, *limits, noise_correlation)
         self._scale_to_bounds("continuous is 'tanh_gaussian'")
 
+    def unit_action(self, raw):
+        """Computes the action in [-1, 1] of draws, float32 [..., D], as critics get it."""
+        return tf.tanh(raw)
+
     def action(self, raw):
-        return super().action(tf.tanh(raw))
+        return super().action(self.unit_action(raw))
 
     def log_prob(self, params, raw):
         # For the action in [-1, 1] and not in the environment's bounds, so that entropies, and SAC's target
@@ -234,9 +238,12 @@ class BetaActions(_BoxActions):
         mode = (alpha - 1 + _EDGE) / (alpha + beta - 2 + 2 * _EDGE)
         return tf.clip_by_value(mode, _EDGE, 1 - _EDGE)
 
+    def unit_action(self, raw):
+        """Computes the action in [-1, 1] of draws, float32 [..., D], as critics get it."""
+        return 2 * raw - 1
+
     def action(self, raw):
-        # From (0, 1) to (-1, 1), which `_scale_to_bounds` maps to the bounds.
-        return super().action(2 * raw - 1)
+        return super().action(self.unit_action(raw))
 
     def log_prob(self, params, raw):
         alpha, beta = params
