@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import tensorflow as tf
 
-from alf.algorithms.action_values import NStep, action_to_index, action_to_unit_box
+from alf.algorithms.action_values import NStep, action_to_index
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
@@ -19,6 +19,7 @@ from alf.errors import ConfigError
 from alf.networks import CriticsNetwork
 from alf.networks.heads import check_network
 from alf.ops import draws, losses, td_losses
+from alf.ops.unit_box import action_to_unit_box
 from alf.policies.off_policy import SacPolicy
 from alf.schedules import ScheduledFraction
 

@@ -413,7 +413,7 @@ def test_a_step_of_one_group_leaves_the_others(subtests):
     for wrong, name in ((optimizer, "value"), (one, "critic")):
         with subtests.test(name), pytest.raises(ConfigError, match=f"no optimizer has the group '{name}'"):
             wrong.apply(gradients, groups=[name])
-    with pytest.raises(ConfigError, match="ReplayLearner.optimizer must be a dict with an optimizer for each"):
+    with pytest.raises(ConfigError, match="ReplayLearner.optimizer must be a dict with an optimizer"):
         one.apply(gradients, groups=["actor"])
 
 
