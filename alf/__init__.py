@@ -74,6 +74,7 @@ __all__ = [
     "ImpalaAlgorithm",
     "League",
     "Learner",
+    "LearnerSettings",
     "LossInfo",
     "PPOAlgorithm",
     "Policies",
