@@ -10,6 +10,7 @@ from alf.distributed.collector_settings import CollectorSettings
 from alf.distributed.ray_collectors import RayCollectors
 from alf.drivers import DriverSettings, Monitoring
 from alf.environments import PythonEnvironment
+from alf.runs import checkpoint_files as files
 from alf.training import Trainer
 from alf.training.checkpoints import Checkpoints
 from alf.training.evaluations import Evaluations
@@ -64,6 +65,12 @@ def build_trainer(*args, **kwargs):
         part, argument = PARTS[name]
         kwargs[part] = functools.partial(kwargs.get(part, ctors[part]), **{argument: kwargs.pop(name)})
     return Trainer(*args, **kwargs)
+
+
+def write_checkpoint(path, learner):
+    """Writes a checkpoint with only the variables of an object, in place of the learner."""
+    with files.replace(path) as folder:
+        files.write_weights(folder, tf.train.Checkpoint(learner=learner))
 
 
 def variables_of(optimizer):

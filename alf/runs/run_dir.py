@@ -189,14 +189,7 @@ def has_checkpoints(path):
     """
     folder = checkpoints_of(path)
     names = os.listdir(folder) if os.path.isdir(folder) else []
-
-    def marked(ending):
-        return {name.removesuffix(ending) for name in names if name.endswith(ending)}
-
-    # `checkpoint_files`, which needs TensorFlow, describes the names. That of TensorFlow's own temporary
-    # folder is ckpt-N_temp.
-    cut_off = marked(".partial") - marked(".complete") - marked(".diverged")
-    return any(re.split("[._]", name)[0] not in cut_off for name in names)
+    return any(not name.startswith(".") and not name.endswith(".tmp") for name in names)
 
 
 def has_succeeded(path):

@@ -6,7 +6,12 @@ import os
 
 import pytest
 
-from alf.core.files import find_path, replace_file, replace_folder, write_file
+from alf.core.files import (
+    find_path,
+    replace_file,
+    replace_own_folder,
+    write_file,
+)
 from alf.errors import ConfigError, SaveError
 from alf.replay import find_files
 
@@ -33,7 +38,7 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path, error):
 
 
 def write_folder(path, text):
-    with replace_folder("output", str(path), {"a", "b"}) as new:
+    with replace_own_folder("output", str(path), {"a", "b"}) as new:
         assert os.path.dirname(os.path.dirname(new)) == str(path.parent)
         with open(os.path.join(new, "a"), "w") as file:
             file.write(text)
@@ -50,7 +55,7 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
 
 def test_a_folder_stays_after_an_error(tmp_path):
     write_folder(tmp_path / "folder", "old")
-    with pytest.raises(KeyboardInterrupt), replace_folder("output", str(tmp_path / "folder"), {"a"}):
+    with pytest.raises(KeyboardInterrupt), replace_own_folder("output", str(tmp_path / "folder"), {"a"}):
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["folder"] and (tmp_path / "folder" / "a").read_text() == "old"
 

@@ -89,7 +89,7 @@ def make_trained(path):
     """A `RunDir` with a checkpoint."""
     checkpoints = path / "checkpoints"
     checkpoints.mkdir()
-    (checkpoints / "ckpt-0.complete").write_text("{}")
+    (checkpoints / "ckpt-0").mkdir()
     return RunDir(str(path))
 
 
@@ -103,10 +103,10 @@ def test_what_has_no_checkpoint_is_replaced(tmp_path):
     checkpoints.mkdir()
     RunDir(str(tmp_path)).check_config()
     # A kill during the first save has left these.
-    for name in ("ckpt-3.partial", "ckpt-3.index", "ckpt-3_temp"):
-        (checkpoints / name).touch()
+    (checkpoints / ".ckpt-3.abc_1234" / "new").mkdir(parents=True)
+    (checkpoints / "replay_buffer.npz.tmp").touch()
     RunDir(str(tmp_path)).check_config()
-    for name in ("ckpt-3.diverged", "ckpt-3.complete", "ckpt-4.index", "replay_buffer.npz"):
+    for name in ("ckpt-3", "ckpt-3.diverged", "best", "replay_buffer.npz"):
         (checkpoints / name).touch()
         with pytest.raises(ConfigError, match="another config"):
             RunDir(str(tmp_path)).check_config()
