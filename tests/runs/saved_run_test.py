@@ -177,7 +177,6 @@ def test_what_is_no_run(tmp_path, run):
         (root_dir / "run.json").write_text(json.dumps({**right, **wrong}))
         with pytest.raises(ConfigError, match=rf"run\.json cannot be read: TypeError.*{min(wrong)} is"):
             load_agent(root_dir)
-    del right["git"]  # it came later than the others
     (root_dir / "run.json").write_text(json.dumps(right))
     load_agent(root_dir, policy=policy)
     with pytest.raises(ConfigError, match="policy is 3: it must be a Policy or a PolicyGroup"):
@@ -269,6 +268,8 @@ def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch, packa
             "observation_spec": {"dtype": "float32", "shape": [4]},
             "import_paths": [str(own)],
             "versions": {},
+            "git": None,
+            "devices": None,
         }
         run |= {"action_spec": run["observation_spec"], "reward_spec": run["observation_spec"]}
         (own / "run.json").write_text(json.dumps(run))
