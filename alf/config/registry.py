@@ -7,11 +7,13 @@ selector) and the name of the parameter.
 """
 
 import contextlib
+import contextvars
 import copy
 import functools
 import importlib
 import inspect
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -197,13 +199,51 @@ def read_files_with(opener: Callable[[str], Any], can_open: Callable[[str], bool
         gin.config._FILE_READERS.insert(0, reader)
 
 
+class _Turn:
+    """The time in which one thread, with those that it starts by `run_in_turn`, has gin for itself."""
+
+    is_over = False
+
+
+_turns = threading.Lock()
+_turn: contextvars.ContextVar[_Turn | None] = contextvars.ContextVar("turn", default=None)
+
+
 @contextlib.contextmanager
 def own_config() -> Iterator[None]:
     """Context manager that gives gin an empty configuration, and restores the previous one at the end.
 
-    In it there are no scope, no hooks and no readers of files of the program's. No other thread may use gin
-    meanwhile.
+    In it there are no scope, no hooks and no readers of files of the program's. Another thread that wants the
+    same waits until the end, so make here only what reads gin, and use it afterwards. A thread that reads
+    gin's configuration without an `own_config` must not do so meanwhile.
     """
+    around = _turn.get()
+    if around is not None and not around.is_over:
+        with _empty_config():
+            yield
+        return
+    with _turns:
+        turn = _Turn()
+        token = _turn.set(turn)
+        try:
+            with _empty_config():
+                yield
+        finally:
+            turn.is_over = True
+            _turn.reset(token)
+
+
+def run_in_turn(function: Callable[[], None]) -> Callable[[], None]:
+    """Returns a function for another thread, which may enter `own_config` while this thread is in it.
+
+    Without it a thread that makes environments, one of which loads an agent, would wait for the thread that
+    waits for the environments.
+    """
+    return functools.partial(contextvars.copy_context().run, function)
+
+
+@contextlib.contextmanager
+def _empty_config():
     config = gin.config
     # The same objects must stay, because gin's modules refer to them: only their content is swapped.
     stores = [config._CONFIG, config._OPERATIVE_CONFIG, config._SINGLETONS]
