@@ -269,8 +269,9 @@ def _empty_config():
 def bind_arguments(make: functools.partial) -> functools.partial:
     """Adds the arguments to a call that gin would add in the current scope. They then count as read.
 
-    A worker process, which has no configuration, can then make the call. `@Other()` becomes the object that
-    it makes here and now.
+    A worker process, which has no configuration, can then make the call, and so can this process when gin has
+    another one. `@Other()` becomes the object that it makes here and now, and `@Other` a partial of `Other`
+    with its own arguments.
 
     Args:
         make: `functools.partial` of any callable.
@@ -294,24 +295,22 @@ def bind_arguments(make: functools.partial) -> functools.partial:
         args, kwargs = find_arguments(*instance, *make.args, **make.keywords)
     # The wrapper if it can be imported by its name; a class may have been made configurable elsewhere.
     constructor = entry.wrapper if can_pickle(entry.wrapper) else entry.wrapped
-    return functools.partial(constructor, *args[len(instance) :], **kwargs)
+    args, kwargs = _bind_callables(args[len(instance) :]), _bind_callables(kwargs)
+    return functools.partial(constructor, *args, **kwargs)
 
 
-def find_lost_binding(make: functools.partial) -> str | None:
-    """Returns the text of a binding that `bind_arguments` cannot add, or None.
-
-    These are the bindings of `Other` in `Mine.argument = @Other`, which the other process calls later.
-    """
-    entry, scope = _find_entry(make.func)
+def _bind_callables(value):
+    """Gives the callables in an argument that gin configures the arguments that gin would add now."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_bind_callables, value))
+    if type(value) is dict:
+        return {key: _bind_callables(x) for key, x in value.items()}
+    entry, scope = _find_entry(value)
     if entry is None:
-        return None
+        return value
     with gin.config_scope(scope):
-        bound = gin.get_bindings(entry.wrapped, resolve_references=False)
-        for parameter in bound.keys() - make.keywords.keys():
-            for reference in gin.config.iterate_references(bound[parameter]):
-                if not reference.evaluate and gin.get_bindings(reference.scoped_selector, False):
-                    return f"{entry.name}.{parameter} = {reference!r}"
-    return None
+        is_bound = bool(gin.get_bindings(entry.wrapped, resolve_references=False))
+    return bind_arguments(functools.partial(value)) if is_bound else value
 
 
 def find_argument(make: Callable[..., Any], name: str, evaluates: bool = True) -> Any:

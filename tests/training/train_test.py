@@ -105,9 +105,9 @@ def test_a_wrong_argument_is_one_line(tmp_path, arguments, error):
     assert not (tmp_path / "run").exists()
 
 
-def read_settings(run):
-    """The settings of the tests below, as the run has written them down."""
-    text = open(os.path.join(run.root_dir, "operative_config.gin")).read()
+def read_settings(root_dir):
+    """The settings of the test below, as the run has written them down."""
+    text = (root_dir / "operative_config.gin").read_text()
     names = "Adam.learning_rate", "Experiment.seed", "PPOAlgorithm.discount"
     return {name: float(re.search(rf"^{name} = (\S+)", text, re.MULTILINE)[1]) for name in names}
 
@@ -133,7 +133,7 @@ def test_two_trainings_at_once_have_their_own_settings(tmp_path, order):
         "a": dict(learning_rate=1e-3, seed=1, gamma=0.9),
         "b": dict(learning_rate=1e-5, seed=2, gamma=0.8),
     }
-    barrier, runs, made = threading.Barrier(2), {}, {name: threading.Event() for name in asked}
+    barrier, made = threading.Barrier(2), {name: threading.Event() for name in asked}
     meets = {name: Meet(barrier) for name in asked}
 
     def train(name):
@@ -142,7 +142,7 @@ def test_two_trainings_at_once_have_their_own_settings(tmp_path, order):
             return CartPoleEnv()
 
         settings = {**SMALL, **asked[name], "num_workers": 0, "Trainer.callbacks": [meets[name]]}
-        _, runs[name] = alf.train(make, steps=64, root_dir=tmp_path / name, **settings)
+        alf.train(make, steps=64, root_dir=tmp_path / name, **settings)
 
     threads = {name: threading.Thread(target=train, args=(name,)) for name in order}
     for name, thread in threads.items():
@@ -151,10 +151,32 @@ def test_two_trainings_at_once_have_their_own_settings(tmp_path, order):
     for thread in threads.values():
         thread.join(300.0)
     for name, settings in asked.items():
-        found = read_settings(runs[name])
+        found = read_settings(tmp_path / name)
         assert list(found.values()) == [settings[x] for x in ("learning_rate", "seed", "gamma")]
         assert list(meets[name].rates) == pytest.approx([settings["learning_rate"]])
     assert not gin.config_str() and not gin.config_is_locked()
+
+
+@pytest.mark.xfail(reason="draws of a graph follow from the seed of the process", strict=False)
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_each_of_two_trainings_at_once_repeats(tmp_path, order):
+    weights = {}
+
+    def train(seed, root_dir):
+        settings = {**SMALL, "seed": seed, "num_workers": 0, "DriverSettings.mode": "lockstep"}
+        _, run = alf.train("CartPole-v1", steps=200, root_dir=root_dir, **settings)
+        weights[root_dir.name] = [v.numpy() for v in run.learner.trainable_variables]
+
+    for seed in order:
+        train(seed, tmp_path / f"alone{seed}")
+    threads = [threading.Thread(target=train, args=(seed, tmp_path / f"beside{seed}")) for seed in order]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300.0)
+    for seed in order:
+        for alone, beside in zip(weights[f"alone{seed}"], weights[f"beside{seed}"], strict=True):
+            np.testing.assert_array_equal(alone, beside)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
