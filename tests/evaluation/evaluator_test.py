@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import shutil
 import threading
 import time
 
@@ -288,6 +289,11 @@ def test_the_best_checkpoint_is_kept(tmp_path):
     for ours, theirs in zip(agent.policy.variables, policies[5].variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+    # A kill has left a worse one, with a higher number.
+    shutil.copytree(best / "ckpt-5", best / "ckpt-7")
+    (best / "ckpt-7" / "evaluation.json").write_text(json.dumps(make_evaluation("", 1.5)._asdict()))
+    assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+    assert not checkpointer.keep_best(make_evaluation(path, 1.75))
     trainer.close()
 
 
