@@ -2,8 +2,9 @@
 """Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` describes the files.
 
 All checkpoints share one file of the replay buffer, `replay_buffer.npz`, in the format of
-`alf.replay.buffer_archive`. With several policies each has a file of its own, `replay_buffer_NAME.npz`. In a
-run with `Experiment.deterministic` each checkpoint has its own in its folder.
+`alf.replay.buffer_archive`: it may have many GB, and is written while training goes on. With several policies
+each has a file of its own, `replay_buffer_NAME.npz`. In a run with `Experiment.deterministic` each checkpoint
+has its own in its folder.
 """
 
 import concurrent.futures
