@@ -169,7 +169,7 @@ setup(
             "config/translations.json",
             "presets/*.gin",
             "agents/*/*",
-            "agents/*/checkpoints/*",
+            "agents/*/checkpoints/*/*",
         ]
     },
     cmdclass={"build_py": BuildWithExamples},

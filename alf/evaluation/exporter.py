@@ -24,7 +24,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf import adapters
-from alf.core.files import find_path, replace_folder
+from alf.core.files import find_path, replace_own_folder
 from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.policies.flat_policy import FlatPolicy
@@ -68,7 +68,7 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agen
         adapters.import_adapter("make_saver", "tf_agents")
     if os.path.lexists(find_path(output)) and not overwrite:
         raise ConfigError(f"output {output!r} exists: choose another one, or overwrite it")
-    with replace_folder("output", output, _NAMES) as folder, _quiet(), without_xla():
+    with replace_own_folder("output", output, _NAMES) as folder, _quiet(), without_xla():
         flat, select_ops = FlatPolicy(policy, deterministic), []
         if onnx:
             _check_no_bfloat16(flat)

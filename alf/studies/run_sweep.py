@@ -211,7 +211,7 @@ def replicate_first(root_dir, is_stopped):
 
 def _conclude(study):
     """Writes and prints the results of a sweep that ends; returns the exit status."""
-    # Once more: if no run was left to train, nothing has written them, and they may be of an older version.
+    # Once more: if no run was left to train, nothing has written them.
     print(write_tables(study))
     if draw_curves(study):
         print(os.path.join(study.folder, PICTURE_FILE))

@@ -48,7 +48,7 @@ def train(
     The run's directory has checkpoints, figures and all settings. `alf-evaluate`, `alf-play` and `alf-export`
     take it; another call with the same arguments and `root_dir` continues the run. A notebook shows the
     average return while training goes on. What the program itself has bound in gin does not count here, and
-    is the same afterwards.
+    is the same afterwards. Several threads may train at the same time.
 
     Args:
         env: the name of `alf.environments.load`: an id, "module:Class", or a callable that returns one
@@ -65,6 +65,7 @@ def train(
     Raises:
         ConfigError: if a setting is wrong.
     """
+    # Only while the parts are made, which then have their settings: another thread may train meanwhile.
     with own_config(), wrong_calls_are_config_errors():
         parse_config([])
         bindings = find_bindings(_name_env(env), algorithm, steps, settings)
@@ -74,9 +75,9 @@ def train(
         # Before the trainer, which checks that something has read every binding.
         curves = [LiveCurve()] if can_show_curves() else []
         trainer = Trainer(root_dir or choose_root_dir(algorithm, label), *make_parts())
-        for curve in curves:
-            trainer.add_callback(curve)
-        trainer.train()
+    for curve in curves:
+        trainer.add_callback(curve)
+    trainer.train()
     return Trained(Agent(trainer.learner.policy), trainer)
 
 

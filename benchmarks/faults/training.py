@@ -254,16 +254,20 @@ class Server:
 
 
 def find_checkpoints(root_dir):
-    """Lists the complete checkpoints that TensorFlow can read, as paths without suffix, oldest first."""
-    folder = pathlib.Path(root_dir) / "checkpoints"
-    paths = [path.with_suffix("") for path in folder.glob("ckpt-*.complete")]
+    """Lists the paths of the checkpoints that TensorFlow can read, oldest first."""
+    paths = [path for path in (pathlib.Path(root_dir) / "checkpoints").glob("ckpt-*") if not path.suffix]
     paths.sort(key=lambda path: int(path.name.removeprefix("ckpt-")))
     return [str(path) for path in paths if _is_whole(path)]
 
 
+def read_weights(path):
+    """TensorFlow's reader of a checkpoint."""
+    return tf.train.load_checkpoint(f"{path}/weights")
+
+
 def _is_whole(path):
     try:
-        reader = tf.train.load_checkpoint(str(path))
+        reader = read_weights(path)
         return all(reader.get_tensor(name) is not None for name in reader.get_variable_to_shape_map())
     except Exception:  # damaged files raise nearly anything
         return False
@@ -271,20 +275,20 @@ def _is_whole(path):
 
 def read_env_steps(path):
     """The environment steps that a checkpoint counts."""
-    reader = tf.train.load_checkpoint(path)
+    reader = read_weights(path)
     names = [name for name in reader.get_variable_to_shape_map() if "progress/env_steps/" in name]
     return int(reader.get_tensor(names[0]))
 
 
 def read_recorded_steps(path):
     """The environment steps that the metrics in a checkpoint count."""
-    state = tf.train.load_checkpoint(path).get_tensor("state/.ATTRIBUTES/py_state")
-    return json.loads(state)["driver"]["metrics"]["EnvironmentSteps"]
+    state = json.loads((pathlib.Path(path) / "state.json").read_text())["state"]
+    return state["driver"]["metrics"]["EnvironmentSteps"]
 
 
 def are_weights_sane(path):
     """Says whether the learned floats in a checkpoint are finite, and so small that their loss is, too."""
-    reader = tf.train.load_checkpoint(path)
+    reader = read_weights(path)
     names = [name for name in reader.get_variable_to_shape_map() if "learning_rate" not in name]
     tensors = (np.asarray(reader.get_tensor(name)) for name in names)
     return all(np.all(np.abs(x) < 1e10) for x in tensors if x.dtype.kind == "f")

@@ -116,7 +116,7 @@ def train(run, gin_file, root_dir, params=(), cwd=None):
     args = [f"--gin_file={gin_file}", f"--root_dir={root_dir}", *params]
     done = run(COMMANDS["train"], *args, cwd=cwd or gin_file.parent)
     assert done[:2] == (0, "num_iterations=2 reached\n"), done.err
-    assert "Traceback" not in done.err and (root_dir / "checkpoints" / "ckpt-2.complete").exists()
+    assert "Traceback" not in done.err and (root_dir / "checkpoints" / "ckpt-2").exists()
 
 
 def evaluate(run, root_dir, cwd):

@@ -30,12 +30,12 @@ SETTINGS = {
 
 def newest(root_dir):
     """The number of the newest checkpoint; 0 without one."""
-    return max((int(path.stem[5:]) for path in root_dir.glob("checkpoints/ckpt-*.complete")), default=0)
+    return max((int(path.name[5:]) for path in root_dir.glob("checkpoints/ckpt-*")), default=0)
 
 
 def best(root_dir):
     """Whether an evaluation has ended."""
-    return (root_dir / "checkpoints" / "best" / "evaluation.json").exists()
+    return any(root_dir.glob("checkpoints/best/ckpt-*/evaluation.json"))
 
 
 def find_children(fork):

@@ -38,7 +38,7 @@ def running(forks, gin_file, root_dirs, iterations=(FOREVER, FOREVER)):
 
 def newest(root_dir):
     """The number of the newest checkpoint; 0 without one."""
-    return max((int(path.stem[5:]) for path in root_dir.glob("checkpoints/ckpt-*.complete")), default=0)
+    return max((int(path.name[5:]) for path in root_dir.glob("checkpoints/ckpt-*")), default=0)
 
 
 def wait_for_checkpoints(started, root_dirs, after):
@@ -51,7 +51,8 @@ def check_equal_checkpoints(root_dirs):
     """Checks that the newest checkpoints have one number and equal variables; returns the number."""
     number, other = map(newest, root_dirs)
     assert number == other > 0
-    first, second = (tf.train.load_checkpoint(str(d / f"checkpoints/ckpt-{number}")) for d in root_dirs)
+    paths = [str(root_dir / f"checkpoints/ckpt-{number}/weights") for root_dir in root_dirs]
+    first, second = map(tf.train.load_checkpoint, paths)
     names = [name for name in first.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
     assert len(names) > 5
     for name in names:

@@ -56,4 +56,4 @@ def test_a_run_saves_when_ray_has_ended(tmp_path, monkeypatch, name):
     done = json.loads((root_dir / "done.json").read_text())
     assert (done["status"], done["iterations"] > 0) == ("FAILURE", True)
     assert "Ray has ended on this machine" in done["reason"] and "error: Ray has ended" in log.read_text()
-    assert f"ckpt-{done['iterations']}.complete" in os.listdir(root_dir / "checkpoints")
+    assert f"ckpt-{done['iterations']}" in os.listdir(root_dir / "checkpoints")

@@ -227,7 +227,8 @@ def test_a_run_is_evaluated_in_the_cluster_as_it_is_here(tmp_path, num_workers):
         finished, reason = trainer.train()
         assert finished and reason.startswith("target_eval_return=-1000000000.0 reached")
         wait_until_free()
-        best = json.loads((tmp_path / "checkpoints" / "best" / "evaluation.json").read_text())
+        (file,) = (tmp_path / "checkpoints" / "best").glob("ckpt-*/evaluation.json")
+        best = json.loads(file.read_text())
         policy = driver.learner.policy
         for variable in policy.variables:  # What was evaluated came from the checkpoint.
             variable.assign(tf.zeros_like(variable))

@@ -116,15 +116,6 @@ def test_bindings_reach_the_game(num_workers):
     check_dead_bindings()
 
 
-def test_a_binding_that_a_worker_would_lose_steps_here():
-    gin.parse_config("make_parallel_game.inner = @Inner\nInner.items = (1,)")
-    make = configurable_envs.make_parallel_game
-    with pytest.raises(
-        ConfigError, match="num_workers is 2: .* callable of make_parallel_game.inner = @Inner"
-    ):
-        load_pettingzoo(make, 2, num_workers=2)
-
-
 def test_what_cannot_be_sent_to_a_worker_steps_here():
     lock = threading.Lock()
     with contextlib.closing(load_pettingzoo(lambda: lock and ParallelGame(), 2)) as env:

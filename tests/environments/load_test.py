@@ -133,7 +133,7 @@ def test_max_episode_steps(name, render_mode):
         [step.step_type for step in steps], [[FIRST] * 2, *[[MID] * 2] * 2, [LAST] * 2]
     )
     np.testing.assert_array_equal([step.discount for step in steps], 1)
-    found = find_env_fn(name, max_episode_steps=3)[0]()
+    found = find_env_fn(name, max_episode_steps=3)()
     found.reset()
     assert [found.step(0)[3] for _ in range(3)] == [False, False, True]
     found.close()

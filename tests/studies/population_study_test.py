@@ -221,7 +221,7 @@ def test_another_study_in_the_folder(tmp_path, other, message):
     state = json.loads((tmp_path / "population.json").read_text())
     assert state["orders"] == study.evolution.orders and state["config"] == other.get("config", {"a.b": "1"})
     make_study(tmp_path)
-    (checkpoints / "ckpt-0.complete").touch()
+    (checkpoints / "ckpt-0").mkdir()
     before = (tmp_path / "population.json").read_bytes()
     with pytest.raises(ConfigError, match=message):
         make_study(tmp_path, **other)

@@ -53,7 +53,7 @@ class Recorder(Callback):
         self._note("on_evaluation", trainer, figures)
 
     def on_checkpoint(self, trainer, path):
-        assert os.path.exists(path + ".complete")
+        assert os.path.isdir(path)
         self._note("on_checkpoint", trainer, os.path.basename(path))
 
     def on_end(self, trainer, reason):
@@ -85,7 +85,7 @@ def test_a_callback_ends_a_run_well(tmp_path, method):
     trainer = make_counting_trainer(tmp_path, callbacks=[callback], checkpoint_interval=0.0)
     assert trainer.train() == (True, "good enough")
     assert callback.calls[-1] == ("on_end", 1, "good enough")
-    assert "ckpt-1.complete" in checkpoints(tmp_path)
+    assert "ckpt-1" in checkpoints(tmp_path)
 
 
 def test_an_evaluation_is_a_moment_and_may_end_the_run(tmp_path, caplog):
