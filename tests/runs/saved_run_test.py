@@ -40,8 +40,6 @@ alf.environments.load.batch_size = 2
 ActorCriticNetwork.fc_layer_params = (8,)
 ActorCriticNetwork.rnn = @GRU
 GRU.units = 4
-UnrollLearner.optimizer = @Adam()
-Adam.learning_rate = 0.01
 Checkpoints.interval = {interval}
 StopCriteria.num_iterations = {iterations}
 """

@@ -157,7 +157,6 @@ def test_two_trainings_at_once_have_their_own_settings(tmp_path, order):
     assert not gin.config_str() and not gin.config_is_locked()
 
 
-@pytest.mark.xfail(reason="draws of a graph follow from the seed of the process", strict=False)
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_each_of_two_trainings_at_once_repeats(tmp_path, order):
     weights = {}
