@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import weakref
+from collections.abc import Iterator
 
 import gin
 from absl import logging
@@ -105,7 +106,7 @@ class RunDir:
 
     @property
     def has_config(self):
-        """Whether the operative configuration is here; `alf-pbt` removes it before it builds a member."""
+        """Whether the operative configuration is here; `alf pbt` removes it before it builds a member."""
         return os.path.exists(os.path.join(self.path, CONFIG_FILE))
 
     def write_config(self, policy, save_git_state=True, devices=None):
@@ -170,11 +171,38 @@ def check_kind(path, own_file):
             raise ConfigError(f"root_dir {path!r} holds {kind}: choose another root_dir")
 
 
-def choose_root_dir(*names: str) -> str:
-    """Returns a directory in runs/ that does not exist, for what is trained: "runs/ppo_CartPole-v1"."""
+@contextlib.contextmanager
+def new_root_dir(*names: str) -> Iterator[str]:
+    """Context that gives a new directory in runs/ for what is trained: "runs/ppo_CartPole-v1".
+
+    It has been made, so that no other process takes it. If the block raises an error, it is removed, unless
+    it holds something.
+
+    Raises:
+        ConfigError: if it cannot be made.
+    """
     path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names)))
     others = (f"{path}_{number}" for number in itertools.count(2))
-    return next(x for x in itertools.chain([path], others) if not os.path.exists(x))
+    try:
+        os.makedirs("runs", exist_ok=True)
+        root_dir = next(filter(_make, itertools.chain([path], others)))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error.strerror}: name another folder, -o DIR") from None
+    try:
+        yield root_dir
+    except BaseException:
+        with contextlib.suppress(OSError):  # not empty
+            os.rmdir(root_dir)
+        raise
+
+
+def _make(path):
+    """Makes a directory; returns whether there was none."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return False
+    return True
 
 
 def checkpoints_of(path):
