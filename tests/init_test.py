@@ -65,10 +65,9 @@ agent = alf.load_agent(f"{folder}/run")
 observations = [[0.1, 0.2, 0.3, 0.4], [-0.1, -0.2, -0.3, -0.4]]
 action, state = agent.predict(observations)
 
-from absl import flags
-from alf.bin import export
-flags.FLAGS(["alf-export", f"--root_dir={folder}/run", f"--output={folder}/exported", "--tflite"])
-assert export.run() == 0
+from alf.bin import command, export
+arguments = ["alf", f"{folder}/run", "-o", f"{folder}/exported", "--tflite"]
+assert command.run(export, command.parse(export, arguments)) == 0
 import tensorflow as tf
 model = tf.saved_model.load(f"{folder}/exported")
 TimeStep = collections.namedtuple("TimeStep", "step_type reward discount observation")

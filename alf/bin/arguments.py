@@ -38,7 +38,7 @@ def split_arguments(arguments):
         # What follows is the value, unless it is a flag: "-200" is none.
         if not equals and rest and not re.match("--?[A-Za-z]", rest[0]):
             equals, value = True, rest.pop(0)
-        settings[name] = value if equals else None
+        settings[name.strip()] = value if equals else None  # also "--NAME = VALUE", a line of a gin file
     return Arguments(names, settings)
 
 

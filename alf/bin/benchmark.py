@@ -71,7 +71,7 @@ def _build(arguments):
         driver = make_driver()
     if saved is None:
         texts = [f"{name} = {value!r}" for name, value in bindings.items()]
-        return driver, bindings, {"gin_file": what.gin_files, "bindings": texts}
+        return driver, bindings, {"what": arguments.names, "settings": texts}
     try:
         return driver, bindings, {"checkpoint": saved.restore(driver.learner.policy, FLAGS.checkpoint)}
     # The caller has no driver yet that it could stop.

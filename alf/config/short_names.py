@@ -42,9 +42,10 @@ def find_full_names(
         ConfigError: for all names that are wrong.
     """
     found, wrong = {}, []
+    macros = registry.find_macros(settings)
     for name, value in settings.items():
         try:
-            found[find_full_name(name, used, value)] = value
+            found[name if name in macros else find_full_name(name, used, value)] = value
         except ConfigError as error:
             meant = difflib.get_close_matches(name, flags, n=1, cutoff=0.75)
             wrong.append(
@@ -106,7 +107,8 @@ def _check(name, value):
                 raise
             registry.check_name(name)
     except (KeyError, ValueError) as error:
-        raise ConfigError(f"--{name}: {explain(error, f'--{name}={show(value)}')}") from None
+        flag = f"--{name}={value if isinstance(value, str) else show(value)}"
+        raise ConfigError(f"--{name}: {explain(error, flag)}") from None
     return name
 
 

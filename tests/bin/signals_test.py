@@ -157,7 +157,7 @@ def test_a_forked_process_neither_keeps_the_thread_nor_sends_it_signals():
 def test_ctrl_c_ends_a_command_that_still_imports_tensorflow(tmp_path):
     (tmp_path / "tensorflow.py").write_text("import os, time; os.kill(os.getpid(), 2); time.sleep(600)")
     done = subprocess.run(
-        [sys.executable, "-m", "alf.bin.train", "--root_dir=run", "--env=CartPole-v1"],
+        [sys.executable, "-m", "alf", "train", "CartPole-v1", "--output=run"],
         env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])),
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # the background ignores it
         capture_output=True,
