@@ -68,8 +68,11 @@ def take_one(arguments, words):
 
 
 def check_says_what(arguments):
-    """Raises ConfigError if the command line says nothing about what to train."""
-    if not arguments.names:
+    """Raises ConfigError if the command line says nothing about what to train.
+
+    Settings alone may: a run without environments trains on data.
+    """
+    if not arguments.names and not arguments.settings:
         raise ConfigError(
             "nothing says what to train: name an environment (alf train CartPole-v1), FILE.gin, a task "
             "(alf:CartPole-v1) or the folder of a run"

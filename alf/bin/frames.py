@@ -168,7 +168,7 @@ class Window:
         size = frame.shape[1], frame.shape[0]
         if self._window is None:
             self._window = pygame.display.set_mode(size, pygame.SCALED)
-            pygame.display.set_caption("alf-play")
+            pygame.display.set_caption("alf play")
         self._window.blit(pygame.image.frombuffer(frame.tobytes(), size, "RGB"), (0, 0))
         # The wait comes first: the frame before stays on the screen for its time.
         self._clock.tick(self._fps)

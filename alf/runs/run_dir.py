@@ -181,7 +181,7 @@ def new_root_dir(*names: str) -> Iterator[str]:
     Raises:
         ConfigError: if it cannot be made.
     """
-    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names)))
+    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names) or "run"))
     others = (f"{path}_{number}" for number in itertools.count(2))
     try:
         os.makedirs("runs", exist_ok=True)

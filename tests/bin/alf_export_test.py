@@ -45,7 +45,7 @@ def test_the_newest_policy_is_exported(command, root_dir, tmp_path):
 def test_flags_choose_what_is_exported_and_how(command, root_dir, tmp_path):
     flags = dict(what=str(root_dir), output=str(tmp_path / "first"))
     assert command(export, **flags)[0] == 0
-    message = f"error: --output={flags['output']}: this exists; --overwrite replaces an earlier export"
+    message = f"error: -o {flags['output']}: this exists; --overwrite replaces an earlier export"
     assert command(export, **flags) == (2, "", [message])
     status, out, errors = command(export, **flags, overwrite=True, checkpoint="1", tflite=True, sample=True)
     assert (status, errors) == (0, [])
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, sub
         (dict(settings=["ActorCriticNetwork.fc_layer_params=(9,)"]), "does not fit this policy"),
         (dict(checkpoint="best"), "there is no best checkpoint in "),
         (dict(what=str(tmp_path)), "holds no run"),
-        (dict(output=None), "error: --output is missing: name the folder to write"),
+        (dict(output=None), "error: -o is missing: name the folder to write"),
         (
             dict(output=other, overwrite=True),
             f"error: --output '{other}' has 'notes.txt', which ALF has not written: it is not replaced",

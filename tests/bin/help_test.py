@@ -18,8 +18,8 @@ OWN_FLAGS = {
     "sweep": "algorithm cluster grid max_cores max_memory output ray_address replicate run_cores run_gpus "
     "run_memory seeds steps",
     "pbt": "algorithm output population ray_address steps",
-    "play": "checkpoint num_episodes output overwrite policy sample seed",
     "evaluate": "checkpoint json num_episodes parallel_envs policy sample seed",
+    "play": "checkpoint num_episodes output overwrite policy sample seed",
     "export": "checkpoint onnx output overwrite policy sample tf_agents tflite",
     "plot": "metric output score_range scores smoothing target title",
     "benchmark": "algorithm checkpoint measure_seconds sample_only steps",
