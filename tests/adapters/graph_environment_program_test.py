@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train and alf-evaluate with a user's `TFEnvironment` of TF-Agents."""
+"""alf train and alf evaluate with a user's `TFEnvironment` of TF-Agents."""
 
 import csv
 import re
