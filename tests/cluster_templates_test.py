@@ -41,11 +41,8 @@ def read(name):
 def calls(text, command):
     """The flags of each call of a command, a pattern, without comment marks and line breaks."""
     joined = re.sub(r"\\?\n(# )? +(?=--)|\\\n# +(?=~/)", " ", text)
-    return [
-        re.split(command, line, maxsplit=1)[1]
-        for line in joined.splitlines()
-        if re.search(rf"{command} --", line)
-    ]
+    found = [re.split(f"{command} +(?=--)", line, maxsplit=1) for line in joined.splitlines()]
+    return [parts[1] for parts in found if len(parts) > 1]
 
 
 def flags_of(call):

@@ -12,6 +12,7 @@ import gin
 
 from alf.config import registry
 from alf.config.comparison import parse_settings
+from alf.config.hints import explain
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import bind, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
@@ -151,8 +152,10 @@ def check_trials(config, grid, ranges):
         for source, name, text in tried:
             try:
                 bind({name: registry.parse_value(text)})
-            except (ConfigError, SyntaxError, ValueError) as error:
+            except ConfigError as error:
                 raise ConfigError(f"{source}: {error}") from None
+            except (SyntaxError, ValueError) as error:  # a `Choice` of something that no gin file can say
+                raise ConfigError(f"{source}: {explain(error, f'{name} = {text}')}") from None
 
 
 def find_place(limits):

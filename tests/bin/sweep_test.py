@@ -124,7 +124,7 @@ def test_a_signal_saves_the_runs_and_the_same_command_goes_on(tmp_path, forks):
     (first,) = read_table(root_dir / "runs.csv")
     assert first["status"] == "interrupted" and int(first["env_steps"]) > 0
     iterations = read_iterations(root_dir)["seed=0"]
-    assert iterations > 2
+    assert iterations > 0
     # As if the runs were nearly over. A sweep itself does not let its stop criteria change.
     state = (root_dir / "sweep.json").read_text()
     (root_dir / "sweep.json").write_text(state.replace("1000000", str(iterations + 2)))
@@ -279,7 +279,7 @@ WRONG = {
     ),
     "no configurable": (dict(grid=["Adan.learning_rate=[1.0]"]), "--grid=Adan.*: --Adan.learning_rate: "),
     "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid=Adam.*--Adam.learning_rate="),
-    "no macro": (dict(grid=["rate=[1.0]"]), "--grid=rate=.*: --rate: there is no such setting"),
+    "no macro": (dict(grid=["ratte=[1.0]"]), "--grid=ratte=.*: --ratte: there is no such setting"),
     "a reference": (dict(grid=["activation=[@Nothing]"]), "--grid=activation=.@Nothing.: No configurable"),
     "a word": (dict(grid=["num_envs=[many]"]), "--grid: Experiment.num_envs is 'many': it must be an int"),
     "a bracket": (

@@ -159,7 +159,7 @@ def run_command(arguments, folder):
 
 
 def check_arguments(name, *arguments):
-    """Asserts that a subcommand has the flags, or that they are settings, and the repository its gin files."""
+    """Asserts that a subcommand has the flags, or settings of this name, and the repository its gin files."""
     if name.startswith("-"):
         return
     known = importlib.import_module(f"alf.bin.{name}").FLAGS
