@@ -139,7 +139,7 @@ def open_window(fps):
     try:
         pygame.display.init()
     except pygame.error as error:
-        raise ConfigError(f"there is no screen ({error}): record with --video=FILE.mp4") from None
+        raise ConfigError(f"there is no screen ({error}): record with -o FILE.mp4") from None
     try:
         yield Window(pygame, fps)
     finally:

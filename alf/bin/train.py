@@ -12,7 +12,6 @@ The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 
 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended training.
 """
 
-import contextlib
 import signal
 
 from alf.bin.arguments import check_says_what, find_what, read_what
@@ -32,18 +31,16 @@ def build(what, algorithm):
 
     Args:
         what: `What`.
-        algorithm: text for the name of a new run, or None.
+        algorithm: what --algorithm names, or None, for the name of a new run.
     """
     from alf.config.parsing import wrong_calls_are_config_errors
     from alf.runs.presets import make_driver
-    from alf.runs.run_dir import new_root_dir
+    from alf.runs.run_dir import choose_root_dir
     from alf.training import Trainer
 
-    root_dir = FLAGS.output or what.run
-    names = filter(None, (algorithm, what.label))
-    with contextlib.nullcontext(root_dir) if root_dir else new_root_dir(*names) as root_dir:
-        with wrong_calls_are_config_errors():
-            return Trainer(root_dir, make_driver())
+    names = [x for x in (algorithm, what.label) if x and isinstance(x, str)]
+    with choose_root_dir(FLAGS.output or what.run, *names) as root_dir, wrong_calls_are_config_errors():
+        return Trainer(root_dir, make_driver())
 
 
 def run(arguments):

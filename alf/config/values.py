@@ -2,6 +2,10 @@
 """Reads the values of settings on a command line."""
 
 import ast
+import importlib.util
+import os
+import re
+import sys
 import tokenize
 from typing import Any
 
@@ -16,10 +20,10 @@ def read_value(text: str) -> Any:
     """Returns the value of a text on a command line, which is read as in gin files.
 
     A word that is no value there is a text, also in a list: "relu", "[relu, tanh]". "@NAME", "@NAME()" and
-    "%NAME" are references of gin.
+    "%NAME" are references of gin; "@MODULE.NAME" imports the module, if gin does not know the name yet.
 
     Raises:
-        ConfigError: if there is nothing of the name of a reference.
+        ConfigError: if there is nothing of the name of a reference. Errors of a module pass through.
     """
     text = text.strip()
     try:
@@ -31,11 +35,33 @@ def read_value(text: str) -> Any:
         values = map(read_value, items)
         return list(values) if text[0] == "[" else tuple(values)
     if text[:1] in ("@", "%") or (text[:1] == "{" and ("@" in text or "%" in text)):
-        try:
-            return registry.parse_value(text)
-        except (KeyError, SyntaxError, ValueError, tokenize.TokenError) as error:
-            raise ConfigError(explain(error, text)) from None
+        return _parse(text)
     return text
+
+
+def _parse(text):
+    """Returns the value of a text with references."""
+    try:
+        return registry.parse_value(text)
+    except (KeyError, SyntaxError, ValueError, tokenize.TokenError) as error:
+        wrong = ConfigError(explain(error, text))
+        unknown = re.search(r"No configurable matching reference '@(?:\w+/)*([\w.]+)\.\w+", str(error))
+    if unknown is None or not _import(unknown[1]):
+        raise wrong
+    return _parse(text)
+
+
+def _import(module):
+    """Imports a module, perhaps of the current directory; returns False if it was there or is not found."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        if module in sys.modules or importlib.util.find_spec(module) is None:
+            return False
+    except ModuleNotFoundError:  # the package around it
+        return False
+    importlib.import_module(module)
+    return True
 
 
 def split_list(text: str) -> list[str] | None:

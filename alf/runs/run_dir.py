@@ -172,27 +172,30 @@ def check_kind(path, own_file):
 
 
 @contextlib.contextmanager
-def new_root_dir(*names: str) -> Iterator[str]:
-    """Context that gives a new directory in runs/ for what is trained: "runs/ppo_CartPole-v1".
+def choose_root_dir(root_dir: str | None, *names: str) -> Iterator[str]:
+    """Context that gives `root_dir`, or a new directory in runs/ for what is trained.
 
-    It has been made, so that no other process takes it. If the block raises an error, it is removed, unless
-    it holds something.
+    A new one, such as "runs/ppo_CartPole-v1" for the names "ppo" and "CartPole-v1", has been made, so that no
+    other process takes it. If the block raises an error, it is removed, unless it holds something.
 
     Raises:
         ConfigError: if it cannot be made.
     """
+    if root_dir:
+        yield root_dir
+        return
     path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names) or "run"))
     others = (f"{path}_{number}" for number in itertools.count(2))
     try:
         os.makedirs("runs", exist_ok=True)
-        root_dir = next(filter(_make, itertools.chain([path], others)))
+        made = next(filter(_make, itertools.chain([path], others)))
     except OSError as error:
         raise ConfigError(f"{path} cannot be made: {error.strerror}: name another folder, -o DIR") from None
     try:
-        yield root_dir
+        yield made
     except BaseException:
         with contextlib.suppress(OSError):  # not empty
-            os.rmdir(root_dir)
+            os.rmdir(made)
         raise
 
 

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """train: from an environment, or a gin file, to a trained agent in one call."""
 
-import contextlib
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.policies.agent import Agent
 from alf.runs.presets import find_bindings, make_driver
-from alf.runs.run_dir import new_root_dir
+from alf.runs.run_dir import choose_root_dir
 from alf.runs.what import find_what
 from alf.training.live_curve import LiveCurve, can_show_curves
 from alf.training.trainer import Trainer
@@ -72,19 +71,13 @@ def train(
     named = find_what(_name_env(what))
     if not named.gin_files:
         algorithm, steps = algorithm or "ppo", steps or _STEPS
-    root_dir = root_dir or named.run
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(own_config())
-        stack.enter_context(wrong_calls_are_config_errors())
+    names = filter(None, (algorithm, named.label))
+    with own_config(), wrong_calls_are_config_errors():
         parse_config(named.gin_files)
         bind(find_bindings(named.env, algorithm, steps, settings))
         # Before the trainer, which checks that something has read every binding.
         curves = [LiveCurve()] if can_show_curves() else []
-        with (
-            contextlib.nullcontext(root_dir)
-            if root_dir
-            else new_root_dir(*filter(None, (algorithm, named.label))) as folder
-        ):
+        with choose_root_dir(root_dir or named.run, *names) as folder:
             trainer = Trainer(folder, make_driver())
         for curve in curves:
             trainer.add_callback(curve)

@@ -127,7 +127,7 @@ def test_overwrite(root_of, command, tmp_path):
 
 
 def test_the_agent_of_a_task(root_of, command, tmp_path, monkeypatch):
-    """The argument alf:TASK, in place of --root_dir, names the agent that was packed."""
+    """The argument alf:TASK, in place of a folder, names the agent that was packed."""
     pack_agent(root_of("cartpole"), tmp_path / "agents" / "CartPole-v1")
     monkeypatch.setenv(AGENTS, str(tmp_path / "agents"))
     values = dict(output=str(tmp_path / "a.gif"), seed=1)
@@ -135,7 +135,7 @@ def test_the_agent_of_a_task(root_of, command, tmp_path, monkeypatch):
     assert (status, errors) == (0, [])
     assert out.startswith(f"{tmp_path}/agents/CartPole-v1/checkpoints/ckpt-2\nepisode 1: return ")
     status, _, errors = command(play, "alf:CartPole-v1", what=root_of("cartpole"))
-    assert (status, errors) == (2, ["error: unexpected argument 'alf:CartPole-v1': name one run"])
+    assert (status, errors) == (2, [f"error: unexpected argument '{root_of('cartpole')}': name one"])
     status, _, errors = command(play, "alf:Acrobot-v1")
     assert status == 2 and "train one, `alf train alf:Acrobot-v1 -o runs/Acrobot-v1`" in errors[0]
 
@@ -231,7 +231,7 @@ def test_an_environment_of_many(root_of, command, tmp_path):
         "@gin.configurable\ndef many(seed):\n    return load('CartPole-v1', 3, seed=seed)\n"
     )
     sys.path.insert(0, str(tmp_path))
-    params = ["import many_envs", "Experiment.env = @many"]
+    params = ["Experiment.env = @many_envs.many"]
     values = dict(what=root_of("cartpole"), output=str(tmp_path / "a.gif"), settings=params)
     status, _, errors = command(play, **values)
     assert status == 2 and "env makes 3 environments" in errors[0] and "batch_size" in errors[0]

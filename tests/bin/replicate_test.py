@@ -50,7 +50,7 @@ def test_wrong_runs(call, tmp_path):
     assert status == 2 and "run has no digests.csv, as runs with Experiment.deterministic = True" in errors
     assert call("replicate", "nothing")[0] == 2
     status, _, errors = call("replicate")
-    assert status == 2 and "name one run" in errors
+    assert status == 2 and "name the folder of a run" in errors
     assert not (tmp_path / "run-replica").exists()
 
 

@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Values on a command line: those of gin files, and words."""
 
+import sys
+
 import pytest
 
 from alf.config import registry
@@ -72,3 +74,17 @@ def test_what_gin_cannot_read_is_one_line(subtests):
 
 def test_what_is_no_list_has_no_items():
     assert [split_list(x) for x in ("", "a", "[a", "(a]", "{a}")] == [None] * 5
+
+
+def test_a_reference_to_a_module_imports_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [x for x in sys.path if x != str(tmp_path)])
+    (tmp_path / "of_values_test.py").write_text("import gin\n@gin.configurable\ndef made(): return 3\n")
+    assert repr(read_value("[@of_values_test.made, @x/of_values_test.made()]")) == (
+        "[@of_values_test.made, @x/of_values_test.made()]"
+    )
+    assert "of_values_test" in sys.modules and sys.path[-1] == str(tmp_path)
+    for name in ("of_values_test.nothing", "no_such.package.made", "no_such_module.made"):
+        with pytest.raises(ConfigError, match=f"No configurable matching reference '@{name}"):
+            read_value(f"@{name}")
+    monkeypatch.delitem(sys.modules, "of_values_test")

@@ -174,6 +174,7 @@ def check_arguments(name, *arguments):
 def is_name_of_setting(name):
     """Whether it is one of a setting, or what another library calls a setting that means the same."""
     names = {p.name for x in list_settings() for p in x.parameters}
+    name = name.rpartition("/")[2]
     return name.rpartition(".")[2] in names or any(x.setting and not x.text for x in find_translations(name))
 
 

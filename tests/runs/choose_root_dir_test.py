@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from alf.errors import ConfigError
-from alf.runs.run_dir import new_root_dir
+from alf.runs.run_dir import choose_root_dir
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,12 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_names_are_counted(folder):
     with contextlib.ExitStack() as stack:
-        made = [stack.enter_context(new_root_dir("ppo", "ALE/Pong-v5")) for _ in range(3)]
+        made = [stack.enter_context(choose_root_dir(None, "ppo", "ALE/Pong-v5")) for _ in range(3)]
     assert made == ["runs/ppo_ALE-Pong-v5", "runs/ppo_ALE-Pong-v5_2", "runs/ppo_ALE-Pong-v5_3"]
-    with new_root_dir() as path:
+    with choose_root_dir(None) as path:
         assert path == "runs/run" and os.path.isdir(path)
+    with choose_root_dir("other", "ppo") as path:
+        assert path == "other" and not os.path.exists(path)
 
 
 def test_many_at_once_have_names_of_their_own(monkeypatch):
@@ -40,7 +42,7 @@ def test_many_at_once_have_names_of_their_own(monkeypatch):
     monkeypatch.setattr(os.path, "exists", look)
 
     def claim(_):
-        with contextlib.suppress(threading.BrokenBarrierError), new_root_dir("mine") as path:
+        with contextlib.suppress(threading.BrokenBarrierError), choose_root_dir(None, "mine") as path:
             return path
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -50,7 +52,7 @@ def test_many_at_once_have_names_of_their_own(monkeypatch):
 
 def test_after_an_error_only_an_empty_folder_goes(folder):
     for is_empty in (True, False):
-        with pytest.raises(ZeroDivisionError), new_root_dir("mine") as path:
+        with pytest.raises(ZeroDivisionError), choose_root_dir(None, "mine") as path:
             if not is_empty:
                 (folder / path / "file").touch()
             raise ZeroDivisionError
@@ -60,5 +62,5 @@ def test_after_an_error_only_an_empty_folder_goes(folder):
 def test_a_folder_that_cannot_be_made_is_one_line(folder):
     (folder / "runs").touch()
     with pytest.raises(ConfigError, match="^runs/mine cannot be made: .*: name another folder, -o DIR$"):
-        with new_root_dir("mine"):
+        with choose_root_dir(None, "mine"):
             pass
