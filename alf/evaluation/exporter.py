@@ -24,10 +24,12 @@ import tensorflow as tf
 from absl import logging
 
 from alf import adapters
+from alf.core.annotations import FilePath
 from alf.core.files import find_path, replace_folder
 from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.policies.flat_policy import FlatPolicy
+from alf.policies.policy import Policy
 from alf.policies.saved_policy import make_saved_policy
 from alf.runs.checkpoint_files import tell
 from alf.runs.saved_run import load_agent
@@ -42,7 +44,15 @@ _OPSET = 17
 _ONNX_SECONDS = 600.0
 
 
-def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agents=False, overwrite=False):
+def export(
+    policy: Policy | FilePath,
+    output: FilePath,
+    deterministic: bool = True,
+    tflite: bool = False,
+    onnx: bool = False,
+    tf_agents: bool = False,
+    overwrite: bool = False,
+) -> list[str]:
     """Writes a policy into a new folder, completely or not at all.
 
     Args:

@@ -93,7 +93,7 @@ def plot(
         )
     if path is not None:
         groups = _group(found)
-        lines = [Line(*group[:2], [read_curve(run) for run in group.runs]) for group in groups]
+        lines = [Line(x.label, x.algorithm, [read_curve(run) for run in x.runs]) for x in groups]
         if target is None:
             target = find_target([run.settings for group in groups for run in group.runs], metric)
         save_picture(draw(lines, metric, target, title), path)

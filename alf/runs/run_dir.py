@@ -19,6 +19,7 @@ from alf.config.comparison import check_same, parse_settings
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, is_installed, list_own_paths
 from alf.config.parsing import operative_config
+from alf.core.annotations import FilePath
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
 from alf.runs.git_state import read_git_state
@@ -172,7 +173,7 @@ def check_kind(path, own_file):
 
 
 @contextlib.contextmanager
-def choose_root_dir(root_dir: str | None, *names: str) -> Iterator[str]:
+def choose_root_dir(root_dir: FilePath | None, *names: str) -> Iterator[FilePath]:
     """Context that gives `root_dir`, or a new directory in runs/ for what is trained.
 
     A new one, such as "runs/ppo_CartPole-v1" for the names "ppo" and "CartPole-v1", has been made, so that no
