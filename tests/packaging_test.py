@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from alf.bin.main import COMMANDS
+
 pytestmark = pytest.mark.programs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,7 +131,7 @@ def test_a_python_that_can_make_no_venv_is_passed_over(tree):
 RUN = ".venv/bin/python"
 EXAMPLE = "examples/impala_cartpole.gin"
 RECIPES = {
-    "train": [f'{RUN} -m alf.bin.train --gin_file={EXAMPLE} --root_dir="runs/impala_cartpole" A=B'],
+    "train": [f'{RUN} -m alf train {EXAMPLE} --output="runs/impala_cartpole" A=B'],
     "test": [f"{RUN} -m pytest -q -n 2 --dist worksteal A=B"],
     "test-all": [f"{RUN} -m pytest -q -n 2 --dist worksteal --tier=all A=B"],
     "test-slow": [f"{RUN} -m pytest -q --tier=slow --timeout=1800 A=B"],
@@ -524,11 +526,12 @@ def test_what_the_dockerfile_says(setup_kwargs):
     extras = setup_kwargs["extras_require"]
     named = {x for names in re.findall(r"EXTRAS=([\w,]+)", text) for x in names.split(",")}
     assert named and named | {"cuda"} <= set(extras)
-    commands = {x.split(" = ")[0] for x in setup_kwargs["entry_points"]["console_scripts"]}
-    assert {*re.findall(r"--entrypoint=(\S+)", text)} == {"alf-evaluate"} <= commands
+    assert setup_kwargs["entry_points"]["console_scripts"] == ["alf = alf.bin.main:console_main"]
+    called = re.findall(r":/runs alf(?:-gpu)? (\w+)", text)
+    assert called == ["train", "evaluate", "train"] and {*called} <= {*COMMANDS}
     assert '    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"\n' in text
     assert "RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .\n" in text
-    assert re.search(r'^ENTRYPOINT \["alf-train"\]$', text, re.MULTILINE)
+    assert re.search(r'^ENTRYPOINT \["alf"\]$', text, re.MULTILINE)
     for example in re.findall(r"alf:([\w.]+)", text):
         assert (ROOT / "examples" / example).is_file()
     # The user is set before what runs, and may write where it runs.

@@ -158,6 +158,22 @@ def read_names(text: str) -> set[str]:
     return {complete("/".join(filter(None, (x.scope, f"{x.selector}.{x.arg_name}")))) for x in bindings}
 
 
+def parse_value(text: str) -> Any:
+    """Returns the value that a text has in a gin file; gin raises SyntaxError, ValueError or KeyError."""
+    (statement,) = gin.config.config_parser.ConfigParser(f"value = {text}", gin.config.ParserDelegate())
+    return statement.value
+
+
+def check_name(name: str) -> None:
+    """Lets gin raise ValueError or KeyError if nothing can be bound by a name such as "eval/Adam.epsilon"."""
+    gin.config.ParsedBindingKey.parse(name)
+
+
+def bind(name: str, value: Any) -> None:
+    """Binds the setting, or the macro, of a name; gin raises ValueError or KeyError if there is none."""
+    gin.bind_parameter(name if "." in name else (name, "gin.macro", "value"), value)
+
+
 def remove_bindings(*keys: tuple[str, str]) -> None:
     """Removes all bindings of some pairs of scope and selector."""
     for key in keys:

@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import weakref
+from collections.abc import Iterator
 
 from absl import logging
 
@@ -16,6 +17,7 @@ import alf
 from alf.config.comparison import check_same, parse_settings
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, is_installed, list_own_paths
+from alf.core.annotations import FilePath
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
 from alf.runs.git_state import read_git_state
@@ -103,7 +105,7 @@ class RunDir:
 
     @property
     def has_config(self):
-        """Whether the operative configuration is here; `alf-pbt` removes it before it builds a member."""
+        """Whether the operative configuration is here; `alf pbt` removes it before it builds a member."""
         return os.path.exists(os.path.join(self.path, CONFIG_FILE))
 
     def write_config(self, config, policy, save_git_state=True, devices=None):
@@ -168,11 +170,41 @@ def check_kind(path, own_file):
             raise ConfigError(f"root_dir {path!r} holds {kind}: choose another root_dir")
 
 
-def choose_root_dir(*names: str) -> str:
-    """Returns a directory in runs/ that does not exist, for what is trained: "runs/ppo_CartPole-v1"."""
-    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names)))
+@contextlib.contextmanager
+def choose_root_dir(root_dir: FilePath | None, *names: str) -> Iterator[FilePath]:
+    """Context that gives `root_dir`, or a new directory in runs/ for what is trained.
+
+    A new one, such as "runs/ppo_CartPole-v1" for the names "ppo" and "CartPole-v1", has been made, so that no
+    other process takes it. If the block raises an error, it is removed, unless it holds something.
+
+    Raises:
+        ConfigError: if it cannot be made.
+    """
+    if root_dir:
+        yield root_dir
+        return
+    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names) or "run"))
     others = (f"{path}_{number}" for number in itertools.count(2))
-    return next(x for x in itertools.chain([path], others) if not os.path.exists(x))
+    try:
+        os.makedirs("runs", exist_ok=True)
+        made = next(filter(_make, itertools.chain([path], others)))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error.strerror}: name another folder, -o DIR") from None
+    try:
+        yield made
+    except BaseException:
+        with contextlib.suppress(OSError):  # not empty
+            os.rmdir(made)
+        raise
+
+
+def _make(path):
+    """Makes a directory; returns whether there was none."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return False
+    return True
 
 
 def checkpoints_of(path):

@@ -50,10 +50,10 @@ class SavedRun:
         self.root_dir = find_path(find_agent(root_dir))
         self.description = read_description(self.root_dir)
 
-    def read_config(self, gin_params=()):
-        """Adds the run's configuration, then further bindings, to gin's; may raise ConfigError."""
+    def read_config(self):
+        """Adds the run's configuration to gin's; may raise ConfigError."""
         path = os.path.join(self.root_dir, CONFIG_FILE)
-        parse_config([path], gin_params)
+        parse_config([path])
         with open(path, encoding="utf-8") as file:
             found = re.findall(r"^(?:import|from) ([\w.]+)(?: import (\w+))?", file.read(), re.MULTILINE)
         # Python does not import a name twice: if another file of this name was imported before, gin has read

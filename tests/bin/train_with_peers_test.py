@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train in two learner processes: they end together, go on together, and notice when one is killed."""
+"""alf train in two learner processes: they end together, go on together, and notice when one is killed."""
 
 import contextlib
 import signal
@@ -29,8 +29,8 @@ def running(forks, gin_file, root_dirs, iterations=(FOREVER, FOREVER)):
         started = []
         for index, (root_dir, num_iterations) in enumerate(zip(root_dirs, iterations, strict=True)):
             params = {**SETTINGS, "StopCriteria.num_iterations": num_iterations}
-            flags = [f"--gin_param={name}={value}" for name, value in params.items()]
-            args = tf_config(ports, index), f"--gin_file={gin_file}", f"--root_dir={root_dir}", *flags
+            flags = [f"--{name}={value}" for name, value in params.items()]
+            args = tf_config(ports, index), "train", gin_file, f"--output={root_dir}", *flags
             fork = forks.start("tests.bin.fork_jobs:train_with_peers", *args, cwd=root_dir.parent)
             started.append(stack.enter_context(fork))
         yield started

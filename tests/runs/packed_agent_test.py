@@ -115,7 +115,7 @@ def test_where_an_agent_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv(gin_files.AGENTS, str(tmp_path / "own"))
     assert gin_files.find_agent("alf:One-v0") == str(tmp_path / "own" / "One-v0")
     with pytest.raises(
-        ConfigError, match="no trained agent of 'alf:Two-v0': train one, `alf-train alf:Two-v0 "
+        ConfigError, match="no trained agent of 'alf:Two-v0': train one, `alf train alf:Two-v0 "
     ):
         gin_files.find_agent("alf:Two-v0")
     with pytest.raises(ConfigError, match="no gin file 'alf:Two-v1'; did you mean alf:Two-v0 ?"):

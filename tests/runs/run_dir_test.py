@@ -284,9 +284,9 @@ def test_a_binding_of_a_scope_is_not_the_one_without_a_scope():
     gin.parse_config("use.anything = 1\neval/use.anything = 2")
     with gin.config_scope("eval"):
         use()
-    check_dead_bindings(["eval/use.anything = 2"])
+    check_dead_bindings(["eval/use.anything"])
     with pytest.raises(ConfigError, match="nothing reads the gin binding use.anything$"):
-        check_dead_bindings(["use.anything = 1"])
+        check_dead_bindings(["use.anything"])
 
 
 def test_a_binding_that_the_caller_overrides_is_dead():

@@ -60,7 +60,8 @@ def test_orders_are_written_before_they_are_given_and_reports_are_taken_once(tmp
     first, second = study.next_run(), study.next_run()
     assert study.next_run() is None and first.arguments == (
         "-m",
-        "alf.bin.run_member",
+        "alf",
+        "run_member",
         "config.gin",
         first.path,
     )

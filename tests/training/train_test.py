@@ -90,6 +90,35 @@ def test_without_a_directory_it_makes_one(tmp_path, monkeypatch):
     assert [os.path.relpath(x) for x in roots] == ["runs/impala_CartPole-v1", "runs/impala_CartPole-v1_2"]
 
 
+def test_a_gin_file_then_the_run_itself(tmp_path, own_module, monkeypatch):
+    """As `alf train FILE.gin` and `alf train DIR` do; then the run is evaluated by its folder."""
+    monkeypatch.chdir(tmp_path)
+    gin_file = tmp_path / "mine.gin"
+    gin_file.write_text(
+        "import corridor_of_train_test\n"
+        'alf.environments.load.name = "corridor_of_train_test:Corridor"\n'
+        'Experiment.algorithm = "impala"\nAdam.learning_rate = %rate\nrate = 0.1\n'
+    )
+    _, run = alf.train(gin_file, steps=32, num_envs=2, num_groups=1, rate=0.25)
+    assert os.path.relpath(run.root_dir) == "runs/mine"
+    assert "\nrate = 0.25\n" in (tmp_path / "runs" / "mine" / "operative_config.gin").read_text()
+    _, again = alf.train("runs/mine", steps=64)
+    assert again.root_dir == run.root_dir and again.restored
+    assert again.counters["env_steps"] >= 64
+    episodes = alf.evaluate("runs/mine", num_episodes=3)
+    assert len(episodes.returns) == 3 and set(episodes.returns) <= {0.0, 1.0}
+
+
+def test_a_class_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "file_of_train_test.py").write_text(OWN)
+    _, run = alf.train("file_of_train_test.py:Corridor", "impala", 32, num_envs=2, num_groups=1)
+    assert os.path.basename(run.root_dir) == "impala_file_of_train_test.py-Corridor"
+    assert "'file_of_train_test:Corridor'" in (tmp_path / run.root_dir / "operative_config.gin").read_text()
+    sys.modules.pop("file_of_train_test")
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -485,7 +485,7 @@ def test_a_finished_run_that_is_started_again_writes_nothing(tmp_path):
 
 
 def test_a_finished_run_without_its_configuration_gets_it_again(tmp_path):
-    """As a member of alf-pbt that is built again, which has lost it (alf/studies/member.py)."""
+    """As a member of alf pbt that is built again, which has lost it (alf/studies/member.py)."""
     start = functools.partial(make_counting_trainer, tmp_path, stop={"num_iterations": 2})
     start().train()
     path = tmp_path / "operative_config.gin"
