@@ -1,14 +1,14 @@
-# An image that runs alf-train. From the folder of the repository:
+# An image that runs alf. From the folder of the repository:
 #
 #   docker build --tag alf .
-#   docker run --rm --volume alf-runs:/runs alf --gin_file=alf:impala_cartpole.gin --root_dir=mine
-#   docker run --rm --volume alf-runs:/runs --entrypoint=alf-evaluate alf --root_dir=mine
+#   docker run --rm --volume alf-runs:/runs alf train alf:impala_cartpole.gin -o mine
+#   docker run --rm --volume alf-runs:/runs alf evaluate mine
 #
 # EXTRAS are those of setup.py, such as --build-arg EXTRAS=atari,plot. For GPUs, on a host with NVIDIA's driver and its
 # container toolkit:
 #
 #   docker build --build-arg EXTRAS=atari,cuda --tag alf-gpu .
-#   docker run --rm --gpus=all --volume alf-runs:/runs alf-gpu --env=ALE/Pong-v5 --algorithm=impala --root_dir=pong
+#   docker run --rm --gpus=all --volume alf-runs:/runs alf-gpu train ALE/Pong-v5 --algorithm=impala -o pong
 
 FROM python:3.13-slim AS build
 WORKDIR /source
@@ -26,5 +26,5 @@ RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
 RUN useradd --create-home alf && mkdir /runs && chown alf /runs
 USER alf
 WORKDIR /runs
-ENTRYPOINT ["alf-train"]
+ENTRYPOINT ["alf"]
 CMD ["--help"]

@@ -69,7 +69,7 @@ $(ALL_STAMP): $(STAMP)
 	@touch $@
 
 train: $(STAMP)  ## train IMPALA on CartPole; ROOT_DIR=... ARGS=...
-	$(RUN) -m alf.bin.train --gin_file=examples/impala_cartpole.gin --root_dir="$(ROOT_DIR)" $(ARGS)
+	$(RUN) -m alf train examples/impala_cartpole.gin --output="$(ROOT_DIR)" $(ARGS)
 
 test: $(STAMP)  ## run the tests that stay in their process, before each commit; ARGS=...
 	$(RUN) -m pytest -q -n $(WORKERS) --dist worksteal $(ARGS)

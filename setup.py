@@ -24,7 +24,7 @@ def read_description():
 
 
 class BuildWithExamples(build_py):
-    """Puts the examples into the wheel, as alf/examples: "--gin_file=alf:NAME.gin" finds them there.
+    """Puts the examples into the wheel, as alf/examples: "alf:NAME.gin" finds them there.
 
     An editable installation has them beside alf.
     """
@@ -78,13 +78,13 @@ EXTRAS = {
     # Tasks. MinAtar brings Matplotlib and Seaborn, which draw its games.
     "minatar": ["MinAtar>=1.0.15"],
     "minigrid": ["minigrid>=3"],
-    # pygame-ce draws classic control and the window of alf-play; ffmpeg writes videos frame by frame.
+    # pygame-ce draws classic control and the window of alf play; ffmpeg writes videos frame by frame.
     "video": ["gymnasium[classic-control]", "imageio-ffmpeg>=0.5"],
     # Collectors on other machines. Its actor API alone.
     "ray": ["ray>=2.40"],
-    # alf-sweep: Optuna keeps the trials, chooses settings and prunes.
+    # alf sweep: Optuna keeps the trials, chooses settings and prunes.
     "sweep": ["matplotlib", "optuna>=4"],
-    # alf-plot, and the picture of alf-pbt.
+    # alf plot, and the picture of alf pbt.
     "plot": ["matplotlib"],
     # From 1.26 on the particle environments are a package of their own, mpe2. It brings pygame-ce, which
     # PettingZoo's board games import.
@@ -96,7 +96,7 @@ EXTRAS = {
     "mlflow": ["mlflow-skinny>=3", "alembic", "sqlalchemy"],
     # Experiment.offline_buffer = "minari:ID". 0.5.4 writes images without loss, and is not for Python 3.10.
     "minari": ["minari[hdf5]>=0.5.4; python_version >= '3.11'"],
-    # alf-export --onnx.
+    # alf export --onnx.
     "onnx": ["tf2onnx>=1.17", "onnx", "onnxruntime"],
     # make docs. It reads the sources: these alone, without ALF and TensorFlow, are enough for it.
     "docs": [
@@ -169,27 +169,11 @@ setup(
             "config/translations.json",
             "presets/*.gin",
             "agents/*/*",
-            "agents/*/checkpoints/*",
+            "agents/*/checkpoints/*/*",
         ]
     },
     cmdclass={"build_py": BuildWithExamples},
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES, "all": ALL_REQUIRES},
-    entry_points={
-        "console_scripts": [
-            f"alf-{name.replace('_', '-')} = alf.bin.{name}:console_main"
-            for name in (
-                "train",
-                "pbt",
-                "sweep",
-                "play",
-                "evaluate",
-                "export",
-                "benchmark",
-                "plot",
-                "check_env",
-                "replicate",
-            )
-        ]
-    },
+    entry_points={"console_scripts": ["alf = alf.bin.main:console_main"]},
 )

@@ -15,11 +15,14 @@ if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
     from alf.data_structures import Experience, LossInfo, PolicyStep, TimeStep
     from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver, rollout, rollout_episodes
     from alf.evaluation.episodes import evaluate
+    from alf.evaluation.exporter import export
     from alf.games.policies import Policies
     from alf.learner import Learner, LearnerSettings, ReplayLearner, UnrollLearner
+    from alf.plots.plot import plot
     from alf.policies import ActorCriticPolicy, Agent, EpsilonGreedyPolicy, Policy, SacPolicy
     from alf.runs.saved_run import load_agent
     from alf.training import Callback, Evaluator, Experiment, League, Trainer
+    from alf.training.replication import replicate
     from alf.training.stop_criteria import StopCriteria
     from alf.training.train import train
 
@@ -49,13 +52,16 @@ _MODULES = {
     "alf.training": ("Callback", "Evaluator", "Experiment", "League", "Trainer"),
     "alf.config.parsing": ("parse_config",),
     "alf.evaluation.episodes": ("evaluate",),
+    "alf.evaluation.exporter": ("export",),
     "alf.games.policies": ("Policies",),
+    "alf.plots.plot": ("plot",),
     "alf.runs.saved_run": ("load_agent",),
     "alf.training.stop_criteria": ("StopCriteria",),
+    "alf.training.replication": ("replicate",),
     "alf.training.train": ("train",),
 }
 # What a program calls that knows nothing of TensorFlow, which then starts as in ALF's commands.
-_QUIET = "load_agent", "train"
+_QUIET = "evaluate", "export", "load_agent", "plot", "replicate", "train"
 _MODULE_OF_NAME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
@@ -74,6 +80,7 @@ __all__ = [
     "ImpalaAlgorithm",
     "League",
     "Learner",
+    "LearnerSettings",
     "LossInfo",
     "PPOAlgorithm",
     "Policies",
@@ -92,12 +99,15 @@ __all__ = [
     "drivers",
     "environments",
     "evaluate",
+    "export",
     "learner",
     "load_agent",
     "networks",
     "parse_config",
+    "plot",
     "policies",
     "replay",
+    "replicate",
     "rollout",
     "rollout_episodes",
     "testing",

@@ -25,7 +25,7 @@ def main(argv, root=_ROOT):
     names = [pathlib.Path(find_gin_file(f"alf:{task}")).stem for task in tasks]  # before the first is trained
     for task, name in zip(tasks, names, strict=True):
         run, folder = root / "build" / "agents" / name, root / "alf" / "agents" / name
-        command = [sys.executable, "-m", "alf.bin.train", f"alf:{task}", "--seed=0", f"--root_dir={run}"]
+        command = [sys.executable, "-m", "alf", "train", f"alf:{task}", "--seed=0", f"--output={run}"]
         subprocess.run(command, check=True, cwd=_ROOT)
         pack_agent(run, folder)
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -6,7 +6,7 @@ RLlib needs an environment of its own:
     python -m venv /tmp/rllib && /tmp/rllib/bin/pip install "ray[rllib]" torch
     python -m benchmarks.compare_rllib --rllib_python=/tmp/rllib/bin/python --workers=1,2,4
 
-ALF: `alf-benchmark` of examples/impala_cartpole.gin, with a collector for each worker and the learner alone
+ALF: `alf benchmark` of examples/impala_cartpole.gin, with a collector for each worker and the learner alone
 in its process. RLlib: `benchmarks/peers/rllib.py`, with an env runner for each worker and a learner process.
 Both: Gymnasium's NumPy CartPole, as many environments in each worker, unrolls of the same length, an update
 for each unroll of a worker, 2 shared layers of 64 units. They run in turn. Prints a Markdown table of the
@@ -39,8 +39,8 @@ def alf_command(workers):
         "CollectorSettings.num_cpus": 0,  # they share the cores that there are
         "alf.environments.load.batch_size": _ENVS.value,
     }
-    command = [sys.executable, "-m", "alf.bin.benchmark", "--gin_file=examples/impala_cartpole.gin"]
-    command += [f"--gin_param={name}={value}" for name, value in settings.items()]
+    command = [sys.executable, "-m", "alf", "benchmark", "examples/impala_cartpole.gin"]
+    command += [f"--{name}={value}" for name, value in settings.items()]
     return [*command, f"--measure_seconds={_SECONDS.value}"]
 
 

@@ -2,7 +2,7 @@
 """Prints where runs reached a target: `python -m benchmarks.curves [--target=RETURN] LABEL=DIR ...`.
 
 DIR is the root_dir of a run, or a folder of runs. Prints one JSON object: for each label and each of its
-runs, where it ended, and where the average return of 100 episodes first was at the target. `alf-plot` draws.
+runs, where it ended, and where the average return of 100 episodes first was at the target. `alf plot` draws.
 """
 
 import json

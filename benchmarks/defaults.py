@@ -49,7 +49,7 @@ _NEAREST = {"impala": "a2c"}  # Stable-Baselines3 has no IMPALA; A2C has the sam
 
 def train_alf(algorithm, env, steps, seed):
     """Trains ALF; returns its curve."""
-    return train_once(f"--env={env}", f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}")
+    return train_once(env, f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}")
 
 
 def train_sb3(algorithm, env, steps, seed):

@@ -26,10 +26,10 @@ _WORKERS, _OTHER_WORKERS = "--num_workers=1", "--num_workers=2"  # of each group
 PPO = ("--algorithm=ppo", "--Checkpoints.interval_steps=10_000")
 BUFFER = ("--Checkpoints.replay_buffer=True", "--Checkpoints.interval_steps=1_000")
 CASES = {
-    "ppo CartPole, lockstep": ("--env=CartPole-v1", _WORKERS, "--steps=60_000", *PPO),
-    "ppo CartPole, overlap": ("--env=CartPole-v1", _WORKERS, "--steps=60_000", "--mode=overlap", *PPO),
+    "ppo CartPole, lockstep": ("CartPole-v1", _WORKERS, "--steps=60_000", *PPO),
+    "ppo CartPole, overlap": ("CartPole-v1", _WORKERS, "--steps=60_000", "--mode=overlap", *PPO),
     "ppo CartPole, overlap, 4 groups, 2 actors": (
-        "--env=CartPole-v1",
+        "CartPole-v1",
         _WORKERS,
         "--steps=60_000",
         "--mode=overlap",
@@ -39,23 +39,23 @@ CASES = {
         *PPO,
     ),
     "ppo CartPole, overlap, recurrent": (
-        "--env=CartPole-v1",
+        "CartPole-v1",
         _WORKERS,
         "--steps=60_000",
         "--mode=overlap",
         "--ActorCriticNetwork.rnn=@LSTM",
         *PPO,
     ),
-    "ppo HalfCheetah, overlap": ("--env=HalfCheetah-v5", _WORKERS, "--steps=60_000", "--mode=overlap", *PPO),
+    "ppo HalfCheetah, overlap": ("HalfCheetah-v5", _WORKERS, "--steps=60_000", "--mode=overlap", *PPO),
     "sac Pendulum, lockstep": (
-        "--env=Pendulum-v1",
+        "Pendulum-v1",
         "--algorithm=sac",
         "--mode=lockstep",
         "--steps=5_000",
         *BUFFER,
     ),
     "dqn CartPole, prioritized, overlap": (
-        "--env=CartPole-v1",
+        "CartPole-v1",
         _WORKERS,
         "--algorithm=dqn",
         "--mode=overlap",
@@ -63,7 +63,7 @@ CASES = {
         *BUFFER,
     ),
     "dqn Pong, prioritized, overlap": (
-        "--env=ALE/Pong-v5",
+        "ALE/Pong-v5",
         "--algorithm=dqn",
         "--mode=overlap",
         "--steps=2_000",
@@ -71,7 +71,7 @@ CASES = {
         *BUFFER,
     ),
     "ppo Pong, overlap": (
-        "--env=ALE/Pong-v5",
+        "ALE/Pong-v5",
         "--steps=12_000",
         "--mode=overlap",
         *PPO[:1],
@@ -89,8 +89,8 @@ _TIMEOUT = 3600.0  # seconds of a run
 
 
 def train(folder, arguments, seconds=None, signum=None):
-    """Calls alf-train; sends it a signal after so many seconds. Returns whether the run has ended."""
-    command = [sys.executable, "-m", "alf.bin.train", f"--root_dir={folder}", "--seed=1", *arguments]
+    """Calls alf train; sends it a signal after so many seconds. Returns whether the run has ended."""
+    command = [sys.executable, "-m", "alf", "train", *arguments, "--seed=1", f"--output={folder}"]
     process = subprocess.Popen(
         [*command, "--deterministic=True"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     )

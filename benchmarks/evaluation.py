@@ -19,16 +19,16 @@ _RUNS = flags.DEFINE_integer("runs", 3, "Rounds; each trains in every way.", low
 _SECONDS = flags.DEFINE_float("seconds", 15.0, "Of training, each time.", lower_bound=1.0)
 
 _COMMON = ("Experiment.seed = 0", "StopCriteria.target_return = None")
-_IMPALA = ("--gin_file=examples/impala_cartpole.gin",)
+_IMPALA = ("examples/impala_cartpole.gin",)
 WORKLOADS = {
     "CartPole, vector environment": _IMPALA,
     "CartPole, Python objects": (
         *_IMPALA,
-        "--gin_param=alf.environments.load.num_workers = 0",
-        "--gin_param=alf.environments.load.batch_size = 32",
-        "--gin_param=DriverSettings.num_env_threads = 1",
+        "--num_workers=0",
+        "--alf.environments.load.batch_size=32",
+        "--num_env_threads=1",
     ),
-    "HalfCheetah, workers": ("--gin_file=examples/appo_halfcheetah.gin",),
+    "HalfCheetah, workers": ("examples/appo_halfcheetah.gin",),
 }
 _EVALUATOR = (
     "Trainer.evaluator = @Evaluator",
@@ -46,8 +46,8 @@ def train(arguments, bindings, seconds):
     """Trains once; returns trained environment steps per second, and the number of evaluations."""
     bindings = [*_COMMON, f"StopCriteria.max_seconds = {seconds}", *bindings]
     with tempfile.TemporaryDirectory() as root_dir:
-        command = [sys.executable, "-m", "alf.bin.train", f"--root_dir={root_dir}", *arguments]
-        command += [f"--gin_param={binding}" for binding in bindings]
+        command = [sys.executable, "-m", "alf", "train", *arguments, f"--output={root_dir}"]
+        command += [f"--{binding}" for binding in bindings]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=seconds + 200)
     env_steps = int(re.search(r"'env_steps': (\d+)", done.stderr)[1])
     return env_steps / seconds, done.stderr.count("evaluation at ")

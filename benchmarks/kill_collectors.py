@@ -97,7 +97,7 @@ class Nodes:
 
 
 def start_training(folder, address, log):
-    """Starts alf-train; returns its `subprocess.Popen`.
+    """Starts alf train; returns its `subprocess.Popen`.
 
     Args:
         folder: `pathlib.Path`, for what it needs and writes.
@@ -106,9 +106,9 @@ def start_training(folder, address, log):
     """
     config = _CONFIG.format(step_ms=_STEP_MS.value, collectors=_COLLECTORS.value)
     (folder / "collectors.gin").write_text(config)
-    command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={_CONFIG_FILE.value}"]
-    command += [f"--gin_file={folder}/collectors.gin", f"--root_dir={folder}/run", f"--ray_address={address}"]
-    command += [f"--gin_param={param}" for param in _PARAM.value]
+    command = [sys.executable, "-m", "alf", "train", _CONFIG_FILE.value]
+    command += [f"{folder}/collectors.gin", f"--output={folder}/run", f"--ray_address={address}"]
+    command += [f"--{param}" for param in _PARAM.value]
     with log.open("w") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 

@@ -27,12 +27,12 @@ def train(config, seed, max_seconds, target):
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/config.gin", "w") as file:
             file.write(config)
-        command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={folder}/config.gin"]
-        command += [f"--root_dir={folder}/run", f"--gin_param=Experiment.seed={seed}"]
-        command += [f"--gin_param=StopCriteria.max_seconds={max_seconds}"]
-        command += ["--gin_param=Summaries.interval=0.5"]
+        command = [sys.executable, "-m", "alf", "train", f"{folder}/config.gin"]
+        command += [f"--output={folder}/run", f"--seed={seed}"]
+        command += [f"--StopCriteria.max_seconds={max_seconds}"]
+        command += ["--Summaries.interval=0.5"]
         if target is not None:
-            command += [f"--gin_param=StopCriteria.target_return={target}"]
+            command += [f"--StopCriteria.target_return={target}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=max_seconds + 120)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-2000:]}")

@@ -12,9 +12,9 @@ TIMEOUT = 7200.0  # seconds of a run
 
 
 def train_once(*arguments):
-    """Calls alf-train; returns the curve, a list of (steps, seconds, average return of 100 episodes)."""
+    """Calls alf train; returns the curve, a list of (steps, seconds, average return of 100 episodes)."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "alf.bin.train", *arguments, f"--root_dir={folder}/run"]
+        command = [sys.executable, "-m", "alf", "train", *arguments, f"--output={folder}/run"]
         subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT)
         curve = read_run(f"{folder}/run").curve("AverageReturn")
         return [list(map(float, x)) for x in zip(curve.env_steps, curve.seconds, curve.values)]

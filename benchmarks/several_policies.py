@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Measures several policies beside one: `python -m benchmarks.several_policies --gin_file=FILE [--rounds=3]`.
+"""Measures several policies beside one: `python -m benchmarks.several_policies FILE.gin [--rounds=3]`.
 
 The rows of all environments take the policies in turn. Two kinds of it: the batch of one policy is divided
 among the policies, so that there are more and smaller updates; or each policy has batches of that size, so
@@ -16,10 +16,8 @@ import sys
 import gin
 from absl import app, flags
 
-from alf.bin.flags import share
 from alf.config.parsing import parse_config
 
-(GIN_FILE,) = share("gin_file")
 _POLICIES = flags.DEFINE_integer("policies", 2, "How many policies.", lower_bound=2)
 _SECONDS = flags.DEFINE_float("seconds", 10.0, "Of training, each time.", lower_bound=1.0)
 _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each kind.", lower_bound=1)
@@ -50,7 +48,7 @@ def make_kinds(num_policies, num_sequences, num_minibatches):
 
 def count_batch(gin_files):
     """Returns the sequences in a batch of a single policy, and the updates it makes of them: two ints."""
-    parse_config(gin_files, [])
+    parse_config(gin_files)
     num_unrolls = _query("DriverSettings.learn_queue_cap")
     num_rows = _query("alf.environments.load.batch_size")
     return num_unrolls * num_rows, _query("UnrollLearner.num_minibatches")
@@ -64,9 +62,9 @@ def _query(setting):
 
 
 def measure(gin_files, bindings, seconds):
-    """Runs `alf-benchmark` once; returns the trained steps per second, a float."""
-    command = [sys.executable, "-m", "alf.bin.benchmark", f"--measure_seconds={seconds}"]
-    command += [f"--gin_file={path}" for path in gin_files] + [f"--gin_param={line}" for line in bindings]
+    """Runs `alf benchmark` once; returns the trained steps per second, a float."""
+    command = [sys.executable, "-m", "alf", "benchmark", *gin_files, f"--measure_seconds={seconds}"]
+    command += [f"--{line}" for line in bindings]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=10 * seconds + 300)
     return json.loads(done.stdout)["training"]["env_steps_per_second"]
 
@@ -80,14 +78,14 @@ def format_table(title, results):
     return "\n".join(lines)
 
 
-def main(_):
-    kinds = make_kinds(_POLICIES.value, *count_batch(GIN_FILE.value))
+def main(argv):
+    kinds = make_kinds(_POLICIES.value, *count_batch(argv[1:]))
     results = {kind: [] for kind in kinds}
     for round_ in range(_ROUNDS.value):
         for kind, bindings in kinds.items():
-            results[kind].append(measure(GIN_FILE.value, bindings, _SECONDS.value))
+            results[kind].append(measure(argv[1:], bindings, _SECONDS.value))
             print(f"{round_} {kind}: {results[kind][-1]:,.0f}", file=sys.stderr, flush=True)
-    print(format_table(", ".join(GIN_FILE.value), results))
+    print(format_table(", ".join(argv[1:]), results))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
 Prints one JSON object. `limit_steps_per_second` is what this machine's cores would do if they computed
 environments, forward passes and train steps and nothing else: cores / (CPU seconds per step of the three,
-each measured alone in the same run). `--sync` runs the synchronous driver instead. `alf-benchmark` measures
+each measured alone in the same run). `--sync` runs the synchronous driver instead. `alf benchmark` measures
 any gin file in the same way, without the limit.
 """
 

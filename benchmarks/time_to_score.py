@@ -24,9 +24,9 @@ _RESULT = flags.DEFINE_string("result", None, "File to write the result to.")
 def train(gin_file, seed, max_seconds):
     """Trains once; returns a dict of seconds, or raises RuntimeError if the target was missed."""
     with tempfile.TemporaryDirectory() as root_dir:
-        command = [sys.executable, "-m", "alf.bin.train", f"--gin_file={gin_file}"]
-        command += [f"--root_dir={root_dir}", f"--gin_param=Experiment.seed={seed}"]
-        command += [f"--gin_param=StopCriteria.max_seconds={max_seconds}"]
+        command = [sys.executable, "-m", "alf", "train", gin_file]
+        command += [f"--output={root_dir}", f"--seed={seed}"]
+        command += [f"--StopCriteria.max_seconds={max_seconds}"]
         start = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, timeout=max_seconds + 120)
         total = time.monotonic() - start

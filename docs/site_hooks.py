@@ -74,7 +74,7 @@ def _show_file(path):
 
 
 def _show_index(paths):
-    run = "`alf-train --gin_file=alf:NAME.gin --root_dir=DIR`, or the command that its beginning names"
+    run = "`alf train alf:NAME.gin`, or the command that its beginning names"
     lines = ["# Examples", "", f"Each gin file runs as it is: {run}.", ""]
     lines += ["| file | what |", "| --- | --- |"]
     for path in paths:
@@ -88,6 +88,6 @@ def _first_sentence(path):
     lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
     lines = [line.strip('#" ') for line in lines if line.startswith(("#", '"'))]
     text = " ".join(line for line in lines if not line.startswith(("Copyright", "!")))
-    command = r"(?:, from the folder of the repository)?: +(?=(?:pip|python|docker|kubectl|sbatch) |alf-)"
+    command = r"(?:, from the folder of the repository)?: +(?=(?:pip|python|docker|kubectl|sbatch|alf) )"
     sentence = re.split(rf"(?<=\.) (?=[A-Z])|{command}", text.strip(), maxsplit=1)[0]
     return sentence.replace("|", "\\|")

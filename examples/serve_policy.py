@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Serves an exported policy over HTTP; of all packages it needs TensorFlow alone.
 
-    alf-export --root_dir=RUN --output=DIR
+    alf export RUN -o DIR
     python serve_policy.py DIR 8080
     curl -d '{"client": "robot 7", "observation": [0.1, 0, 0, 0], "episode_start": true}' localhost:8080
 

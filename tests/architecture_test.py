@@ -31,6 +31,7 @@ LAYERS = [
     {"plots"},
     {"studies"},
     {"bin"},
+    {"__main__"},
 ]
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -13,6 +13,7 @@ from alf.drivers import DriverSettings, Monitoring, OfflineDriver
 from alf.environments import PythonEnvironment
 from alf.learner import LearnerSettings, ReplayLearner, UnrollLearner
 from alf.replay import SequenceReplayer
+from alf.runs import checkpoint_files as files
 from alf.runs.checkpointer import Checkpointer
 from alf.training import Trainer
 from alf.training.checkpoints import Checkpoints
@@ -77,7 +78,9 @@ def build_learner(algorithm, optimizer=None, make=None, replayer=None, **kwargs)
     if replayer is not None:
         kwargs["replayer"] = replayer
     make = make or (ReplayLearner if isinstance(replayer, SequenceReplayer) else UnrollLearner)
-    return make(algorithm, optimizer, settings=settings, **kwargs)
+    # What is not given comes from gin.
+    given = () if optimizer is None else (optimizer,)
+    return make(algorithm, *given, settings=settings, **kwargs)
 
 
 def build_offline_driver(learner):
@@ -114,6 +117,12 @@ def build_trainer(root_dir, driver, *args, **kwargs):
         part, argument = PARTS[name]
         kwargs[part] = functools.partial(kwargs.get(part, ctors[part]), **{argument: kwargs.pop(name)})
     return Trainer(root_dir, driver, driver.learner, *args, **kwargs)
+
+
+def write_checkpoint(path, learner):
+    """Writes a checkpoint with only the variables of an object, in place of the learner."""
+    with files.replace(path) as folder:
+        files.write_weights(folder, tf.train.Checkpoint(learner=learner))
 
 
 def variables_of(optimizer):

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import gin
 import pytest
-from absl import flags
 
-import alf.bin.train  # noqa: F401  (its flags)
+from alf.bin import train
 from alf.config.parsing import parse_config
+
+pytestmark = pytest.mark.programs
 
 ray = pytest.importorskip("ray")
 yaml = pytest.importorskip("yaml")  # Ray brings both
@@ -40,9 +41,10 @@ def read(name):
 
 
 def calls(text, command):
-    """The arguments of each call of a command, without comment marks and line breaks."""
+    """The flags of each call of a command, a pattern, without comment marks and line breaks."""
     joined = re.sub(r"\\?\n(# )? +(?=--)|\\\n# +(?=~/)", " ", text)
-    return [line.split(command, 1)[1] for line in joined.splitlines() if re.search(rf"{command} --", line)]
+    found = [re.split(f"{command} +(?=--)", line, maxsplit=1) for line in joined.splitlines()]
+    return [parts[1] for parts in found if len(parts) > 1]
 
 
 def flags_of(call):
@@ -51,12 +53,11 @@ def flags_of(call):
 
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_the_flags_of_alf_train_exist(name):
-    (call,) = calls(read(name), "alf-train")
-    used = flags_of(call)
-    assert {"ray_address", "gin_file", "root_dir", "gin_param"} == set(used) <= set(flags.FLAGS)
-    (path,) = re.findall(r"--gin_file=(\S+)", call)
-    params = [param.strip('"') for param in re.findall(r"--gin_param=(\S+)", call)]
-    params = [re.sub(r"=\$\(\(.*", "=3", param) for param in params]
+    (call,) = calls(read(name), r"alf train \S+")
+    assert {"ray_address", "output"} == set(flags_of(call)) & set(train.FLAGS)
+    (path,) = re.findall(r"alf train (\S+\.gin)", read(name))
+    params = dict(re.findall(r"--(num_\w+)=(\S+?)\"?(?= |$)", call))
+    params = [f"Experiment.{key}={re.sub(r'.*[(]{2}.*', '3', value)}" for key, value in params.items()]
     assert len(params) == 2
     parse_config([str(ROOT / path.removeprefix("/alf/"))], params)
     assert gin.query_parameter("Experiment.num_collectors") >= 3
@@ -130,8 +131,8 @@ STAND_INS = {
     "srun": 'echo "srun $@" >>$CALLS; while [ "${1#-}" != "$1" ]; do shift; done; "$@"',
     "ray": 'echo "ray $@" >>$CALLS; case "$*" in *--block*) sleep 600;; esac',
     # Ends with STATUS as soon as Ray has started, or goes on until SIGTERM, and takes a while to save then.
-    "alf-train": """trap 'trap "" TERM; sleep 1; echo saved >>$CALLS; exit 143' TERM
-echo "alf-train $@" >>$CALLS
+    "alf": """trap 'trap "" TERM; sleep 1; echo saved >>$CALLS; exit 143' TERM
+echo "alf $@" >>$CALLS
 until grep -q "^ray .*--head" $CALLS && grep -q "^ray .*--num-cpus=4" $CALLS; do sleep 0.05; done
 test -z "$STATUS" || exit $STATUS
 sleep 600 & wait""",
@@ -171,14 +172,14 @@ def test_slurm_starts_ray_on_all_nodes_and_trains(slurm, tmp_path):
     assert "ray start --head --port=6379 --num-cpus=0 --include-dashboard=false --block" in found
     worker = "ray start --address=10.0.0.1:6379 --num-cpus=4 --block"
     assert {f"srun --nodes=2 --ntasks=2 --exclude=node0 {worker}", worker} <= set(found)
-    (train,) = [line for line in found if line.startswith("alf-train")]
-    assert "--ray_address=10.0.0.1:6379" in train and "Experiment.num_collectors=8" in train
+    (train,) = [line for line in found if line.startswith("alf train")]
+    assert "--ray_address=10.0.0.1:6379" in train and "--num_collectors=8" in train
 
 
 def test_slurm_lets_the_run_save_when_the_time_is_over(slurm, tmp_path):
     process, calls, deadline = slurm(), tmp_path / "calls", time.monotonic() + 300
     while process.poll() is None and time.monotonic() < deadline:
-        if calls.exists() and "alf-train" in calls.read_text():
+        if calls.exists() and "alf train" in calls.read_text():
             process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
     assert process.wait(0) == 143

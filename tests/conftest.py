@@ -2,11 +2,10 @@
 """Sets TensorFlow up for all tests, before any of them starts it, and sorts the tests into tiers.
 
 `make test` runs the tests that stay in this process and in ALF's environment workers, `make test-all` also
-those that start programs (PROGRAMS), `make test-slow` those with the mark "slow". A file that is named on the
-command line is run in either of the first two tiers.
+the files with the mark "programs", `make test-slow` the tests with the mark "slow". A file that is named on
+the command line is run in either of the first two tiers.
 """
 
-import fnmatch
 import gc
 import pathlib
 import random
@@ -19,46 +18,11 @@ from alf.drivers import reserve_threads
 reserve_threads(128)
 
 TESTS = pathlib.Path(__file__).resolve().parent
-# Files of `make test-all`: they start commands, Ray, browsers or interpreters, or train what others train.
-PROGRAMS = (
-    "benchmarks/*",
-    "bin/*",
-    "distributed/*",
-    "docs/*",
-    "studies/*",
-    "*_more_test.py",
-    "*_program_test.py",
-    "replay/memory_test.py",
-    "games/policies_learning_test.py",
-    "training/tensorboard_test.py",
-    "cluster_templates_test.py",
-    "init_test.py",
-    "packaging_test.py",
-    "serve_policy_test.py",
-    "spaces_examples_test.py",
-    "core/startup_test.py",
-    "wheel_test.py",
-)
-# Files that match PROGRAMS but stay in this process.
-IN_PROCESS = (
-    "bin/experiment_flags_test.py",
-    "bin/smoke_test.py",
-    "distributed/answers_test.py",
-    "distributed/collector_actor_test.py",
-    "studies/evolution_test.py",
-    "studies/population_study_test.py",
-    "studies/ranges_test.py",
-    "studies/member_room_test.py",
-    "studies/sweep_study_test.py",
-    "studies/table_test.py",
-    "studies/trials_test.py",
-)
 
 
 def starts_programs(path):
-    name = path.relative_to(TESTS).as_posix()
-    matches = lambda patterns: any(fnmatch.fnmatch(name, pattern) for pattern in patterns)  # noqa: E731
-    return matches(PROGRAMS) and not matches(IN_PROCESS)
+    """Returns whether a file of tests has the mark "programs". It is only read: imports may need extras."""
+    return "pytest.mark.programs" in path.read_text(encoding="utf-8")
 
 
 def pytest_addoption(parser):

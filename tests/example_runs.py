@@ -5,8 +5,9 @@ from pathlib import Path
 
 import gin
 
-from alf.bin import train
-from alf.config.parsing import parse_config
+from alf.config.parsing import parse_config, wrong_calls_are_config_errors
+from alf.runs.presets import make_parts
+from alf.training import Trainer
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -15,4 +16,5 @@ def build(gin_file, root_dir, changes):
     """Makes the `Trainer` of a gin file, with a list of further bindings and no others."""
     gin.clear_config()
     parse_config([str(gin_file)], changes)
-    return train.build(str(root_dir))
+    with wrong_calls_are_config_errors():
+        return Trainer(str(root_dir), *make_parts())

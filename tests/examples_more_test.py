@@ -8,6 +8,8 @@ import pytest
 from tests.example_runs import build
 from tests.examples_test import ALL, QUICK, SHORTER, check_trains_and_continues
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.mark.parametrize("name", [name for name in ALL if name not in QUICK])
 def test_example_trains_and_continues(name, tmp_path, monkeypatch, caplog):

@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -32,7 +36,7 @@ assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ and None not in sys.modules.valu
 
 
 def test_what_does_all_the_work_starts_tensorflow_without_a_word():
-    for name in ("load_agent", "train"):
+    for name in ("evaluate", "export", "load_agent", "plot", "replicate", "train"):
         result = run_python(QUIET.format(name=name))
         assert (result.returncode, result.stdout, result.stderr) == (0, f"{name}\n", "")
 
@@ -65,10 +69,9 @@ agent = alf.load_agent(f"{folder}/run")
 observations = [[0.1, 0.2, 0.3, 0.4], [-0.1, -0.2, -0.3, -0.4]]
 action, state = agent.predict(observations)
 
-from absl import flags
-from alf.bin import export
-flags.FLAGS(["alf-export", f"--root_dir={folder}/run", f"--output={folder}/exported", "--tflite"])
-assert export.run() == 0
+from alf.bin import command, export
+arguments = ["alf", f"{folder}/run", "-o", f"{folder}/exported", "--tflite"]
+assert command.run(export, command.parse(export, arguments)) == 0
 import tensorflow as tf
 model = tf.saved_model.load(f"{folder}/exported")
 TimeStep = collections.namedtuple("TimeStep", "step_type reward discount observation")

@@ -6,6 +6,8 @@ import pytest
 from tests.example_runs import EXAMPLES, build
 from tests.learning_test import check_matches, check_values, learn, make_impala
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.mark.parametrize(
     "continuous, iterations", [(False, 200), (True, 250)], ids=["discrete", "continuous"]

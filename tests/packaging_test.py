@@ -16,6 +16,10 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from alf.bin.main import COMMANDS
+
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parent.parent
 NEEDS_MAKE = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -127,7 +131,7 @@ def test_a_python_that_can_make_no_venv_is_passed_over(tree):
 RUN = ".venv/bin/python"
 EXAMPLE = "examples/impala_cartpole.gin"
 RECIPES = {
-    "train": [f'{RUN} -m alf.bin.train --gin_file={EXAMPLE} --root_dir="runs/impala_cartpole" A=B'],
+    "train": [f'{RUN} -m alf train {EXAMPLE} --output="runs/impala_cartpole" A=B'],
     "test": [f"{RUN} -m pytest -q -n 2 --dist worksteal A=B"],
     "test-all": [f"{RUN} -m pytest -q -n 2 --dist worksteal --tier=all A=B"],
     "test-slow": [f"{RUN} -m pytest -q --tier=slow --timeout=1800 A=B"],
@@ -461,29 +465,53 @@ cp {python} .venv/bin/python
 """
 
 
-@pytest.mark.parametrize("failing", ["", "lint", "test-all"])
-def test_what_ci_runs(tree, failing):
-    """Lint, all tests, a third of the slow ones by the date, and the quick ones with another Python."""
-    (tree / ".ci").mkdir()
+def run_ci(tree, failing=""):
+    """Runs .ci/run in a folder with a stand-in for make; returns its exit status and how it called make."""
+    (tree / ".ci").mkdir(exist_ok=True)
     shutil.copy(ROOT / ".ci" / "run", tree / ".ci" / "run")
     own = write_script(tree / "own", "#!/bin/sh\necho 3.11\n")
     write_script(tree / "bin" / "make", FAKE_MAKE.format(python=own))
-    write_script(tree / "bin" / "python3.12", "#!/bin/sh\nexit 0\n")
-    write_script(tree / "bin" / "date", "#!/bin/sh\necho 302\n")
+    for minor in (10, 12, 13):
+        write_script(tree / "bin" / f"python3.{minor}", "#!/bin/sh\nexit 0\n")
     env = {"PATH": f"{tree / 'bin'}{os.pathsep}{os.environ['PATH']}", "HOME": str(tree), "FAIL": failing}
+    log = tree / "make.log"
+    log.unlink(missing_ok=True)
     done = subprocess.run(["bash", ".ci/run"], cwd=tree, env=env, capture_output=True, text=True, timeout=300)
-    calls = (tree / "make.log").read_text().splitlines()
-    expected = [
-        "install-all",
-        "lint",
-        "test-all",
-        "test-slow ARGS=--part=2/3",
-        "test VENV=.venv-other PYTHON=python3.12 PACKAGES=numpy<2 tensorflow==2.18.*",
-    ]
+    return done.returncode, log.read_text().splitlines()
+
+
+OLDEST = "numpy<2 tensorflow==2.18.*"
+OTHERS = [f"python3.10 PACKAGES={OLDEST}", f"python3.12 PACKAGES={OLDEST}", "python3.13 PACKAGES="]
+
+
+@pytest.mark.parametrize("failing", ["", "lint", "test-all"])
+def test_what_ci_runs(tree, failing):
+    """Lint, all tests, a third of the slow ones, and the quick ones with another Python."""
+    expected = ["install-all", "lint", "test-all", "test-slow ARGS=--part=0/3"]
+    expected.append(f"test VENV=.venv-other PYTHON={OTHERS[0]}")
+    status, calls = run_ci(tree, failing)
     if failing:
-        assert done.returncode == 3 and calls == expected[: expected.index(failing) + 1]
+        assert (status, calls) == (3, expected[: expected.index(failing) + 1])
     else:
-        assert done.returncode == 0 and calls == expected, done.stderr
+        assert (status, calls) == (0, expected)
+
+
+def test_what_ci_chooses_follows_from_the_files_of_the_commit(tree):
+    git = ["git", "-C", str(tree), "-c", "user.name=A", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, "init", "-q"], check=True, timeout=60)
+    chosen = set()
+    for i in range(8):
+        (tree / "file").write_text(str(i))
+        subprocess.run([*git, "add", "file"], check=True, timeout=60)
+        subprocess.run([*git, "commit", "-q", "-m", "A"], check=True, timeout=60)
+        find_tree = [*git, "rev-parse", "HEAD^{tree}"]
+        choice = int(subprocess.run(find_tree, check=True, capture_output=True, timeout=60).stdout[:7], 16)
+        part, other = choice % 3, choice // 3 % 3
+        status, calls = run_ci(tree)
+        assert (status, calls[-2]) == (0, f"test-slow ARGS=--part={part}/3")
+        assert calls[-1] == f"test VENV=.venv-other PYTHON={OTHERS[other]}"
+        chosen |= {("part", part), ("Python", other)}
+    assert len(chosen) == 6  # all of them come in turn
 
 
 def test_what_the_dockerfile_says(setup_kwargs):
@@ -498,11 +526,12 @@ def test_what_the_dockerfile_says(setup_kwargs):
     extras = setup_kwargs["extras_require"]
     named = {x for names in re.findall(r"EXTRAS=([\w,]+)", text) for x in names.split(",")}
     assert named and named | {"cuda"} <= set(extras)
-    commands = {x.split(" = ")[0] for x in setup_kwargs["entry_points"]["console_scripts"]}
-    assert {*re.findall(r"--entrypoint=(\S+)", text)} == {"alf-evaluate"} <= commands
+    assert setup_kwargs["entry_points"]["console_scripts"] == ["alf = alf.bin.main:console_main"]
+    called = re.findall(r":/runs alf(?:-gpu)? (\w+)", text)
+    assert called == ["train", "evaluate", "train"] and {*called} <= {*COMMANDS}
     assert '    pip install --no-cache-dir "$(echo /wheels/*.whl)${EXTRAS:+[$EXTRAS]}"\n' in text
     assert "RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .\n" in text
-    assert re.search(r'^ENTRYPOINT \["alf-train"\]$', text, re.MULTILINE)
+    assert re.search(r'^ENTRYPOINT \["alf"\]$', text, re.MULTILINE)
     for example in re.findall(r"alf:([\w.]+)", text):
         assert (ROOT / "examples" / example).is_file()
     # The user is set before what runs, and may write where it runs.

@@ -13,19 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-# The modules of all commands in alf/bin.
-COMMANDS = (
-    "train",
-    "pbt",
-    "sweep",
-    "play",
-    "evaluate",
-    "export",
-    "benchmark",
-    "plot",
-    "check_env",
-    "replicate",
-)
+ALF = "alf.bin.main:console_main"
 
 
 class Done(NamedTuple):
@@ -68,7 +56,7 @@ def environment(**variables):
 
 
 def run_program(function, *args, cwd=ROOT):
-    """Runs a function, "alf.bin.train:console_main" for example, in a fork; returns what it has `Done`."""
+    """Runs a function, such as `ALF`, in a fork; returns what it has `Done`."""
     return _start_shared_server().run(function, *args, cwd=cwd)
 
 
@@ -82,7 +70,7 @@ def run_module(module, *args, cwd=ROOT, variables=None):
 def _start_shared_server():
     """Starts a `ForkServer` for all tests of this process; it ends with it.
 
-    It has imported what takes long, and no command: the flags of some of them exclude each other.
+    It has imported what takes long.
     """
     folder = tempfile.TemporaryDirectory()
     modules = "tests.quiet_start", "alf.training", "alf.testing"

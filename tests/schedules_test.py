@@ -154,74 +154,74 @@ def test_a_schedule_is_left_as_it_is():
     assert as_schedule(schedule) is schedule
 
 
-@pytest.mark.parametrize(
-    "value", ["0.5", None, True, (1.0, 2.0), [[0, 1.0]], LinearSchedule, lambda progress: 1.0]
-)
-def test_what_is_neither_is_refused(value):
-    with pytest.raises(ConfigError, match=r"^weight is .*: it must be a number or a Schedule \(@NAME\(\)\)$"):
-        check_value("weight", value, ScheduledFloat)
+NEITHER = r"^weight is .*: it must be a number or a Schedule \(@NAME\(\)\)$"
+TOO_LOW = "it must be a number at least 0 or a Schedule"
+NEGATIVE = [  # somewhere
+    (-1, "-1"),
+    (float("nan"), "nan"),
+    (LinearSchedule(1.0, -0.1, over=2), "LinearSchedule with the values 1.0, -0.1"),
+    (PiecewiseSchedule([0, 1, 2], [1, -3, 2]), "PiecewiseSchedule with the values 1, -3, 2"),
+]
+WRONG = [
+    (lambda: LinearSchedule("1", 0.0, 10), "LinearSchedule.start is '1': it must be a number$"),
+    (lambda: LinearSchedule(1.0, None, 10), "LinearSchedule.end is None: it must be a number$"),
+    (lambda: LinearSchedule(1.0, 0.0, 0), "LinearSchedule.over is 0: it must be a number at least 1$"),
+    (
+        lambda: LinearSchedule(1.0, 0.0, 1, by=0),
+        "LinearSchedule.by is 0: it must be one of 'env_steps', 'updates'$",
+    ),
+    (
+        lambda: PiecewiseSchedule([], []),
+        "PiecewiseSchedule.boundaries is empty",
+    ),
+    (
+        lambda: PiecewiseSchedule(5, [1]),
+        "PiecewiseSchedule.boundaries is 5: it must be a tuple or list",
+    ),
+    (lambda: PiecewiseSchedule([1], 5), "PiecewiseSchedule.values is 5: it must be a tuple or list"),
+    (
+        lambda: PiecewiseSchedule([0, "1"], [1, 2]),
+        r"boundaries\[1\] is '1': it must be a number$",
+    ),
+    (lambda: PiecewiseSchedule([0, 1], [1, None]), r"values\[1\] is None: it must be a number$"),
+    (
+        lambda: PiecewiseSchedule([0, 2, 2], [1, 2, 3]),
+        r"boundaries is \[0, 2, 2\]: each must be larger than",
+    ),
+    (lambda: PiecewiseSchedule([2, 1], [1, 2]), r"boundaries is \[2, 1\]: each must be larger than"),
+    (
+        lambda: PiecewiseSchedule([0, 1], [1, 2, 3]),
+        r"values is \[1, 2, 3\]: .*one for each of 2 boundaries$",
+    ),
+    (lambda: PiecewiseSchedule([0, 1], [1]), r"values is \[1\]: .*one for each of 2 boundaries$"),
+    (
+        lambda: PiecewiseSchedule([0], [1], interpolate="no"),
+        "interpolate is 'no': it must be True or False$",
+    ),
+    (lambda: PiecewiseSchedule([0], [1], by="time"), "PiecewiseSchedule.by is 'time': it must be one of"),
+    *(
+        (lambda value=value: check_value("weight", value, ScheduledFloat), NEITHER)
+        for value in ("0.5", None, True, (1.0, 2.0), [[0, 1.0]], LinearSchedule, lambda progress: 1.0)
+    ),
+    *(
+        (lambda value=value: check_value("weight", value, ScheduledWeight), f"^weight is {shown}: {TOO_LOW}")
+        for value, shown in NEGATIVE
+    ),
+    *(
+        (lambda limits=limits: Tunable(0.5, limits=limits), r"^Tunable.limits(\[1\])? is .*: it must be ")
+        for limits in (1.0, (1.0,), (0.0, "1"), (0.0, 1.0, 2.0))
+    ),
+    (
+        lambda: check_value("epsilon", Tunable(0.5, limits=(0.0, 2.0)), ScheduledFraction),
+        "^epsilon is Tunable with the values 0.5, 0.0, 2.0: .* at most 1",
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    "value, shown",
-    [
-        (-1, "-1"),
-        (float("nan"), "nan"),
-        (LinearSchedule(1.0, -0.1, over=2), "LinearSchedule with the values 1.0, -0.1"),
-        (PiecewiseSchedule([0, 1, 2], [1, -3, 2]), "PiecewiseSchedule with the values 1, -3, 2"),
-    ],
-)
-def test_bounds_hold_all_along(value, shown):
-    with pytest.raises(
-        ConfigError, match=f"^weight is {shown}: it must be a number at least 0 or a Schedule"
-    ):
-        check_value("weight", value, ScheduledWeight)
-
-
-@pytest.mark.parametrize(
-    "make, message",
-    [
-        (lambda: LinearSchedule("1", 0.0, 10), "LinearSchedule.start is '1': it must be a number$"),
-        (lambda: LinearSchedule(1.0, None, 10), "LinearSchedule.end is None: it must be a number$"),
-        (lambda: LinearSchedule(1.0, 0.0, 0), "LinearSchedule.over is 0: it must be a number at least 1$"),
-        (
-            lambda: LinearSchedule(1.0, 0.0, 1, by=0),
-            "LinearSchedule.by is 0: it must be one of 'env_steps', 'updates'$",
-        ),
-        (
-            lambda: PiecewiseSchedule([], []),
-            "PiecewiseSchedule.boundaries is empty",
-        ),
-        (
-            lambda: PiecewiseSchedule(5, [1]),
-            "PiecewiseSchedule.boundaries is 5: it must be a tuple or list",
-        ),
-        (lambda: PiecewiseSchedule([1], 5), "PiecewiseSchedule.values is 5: it must be a tuple or list"),
-        (
-            lambda: PiecewiseSchedule([0, "1"], [1, 2]),
-            r"boundaries\[1\] is '1': it must be a number$",
-        ),
-        (lambda: PiecewiseSchedule([0, 1], [1, None]), r"values\[1\] is None: it must be a number$"),
-        (
-            lambda: PiecewiseSchedule([0, 2, 2], [1, 2, 3]),
-            r"boundaries is \[0, 2, 2\]: each must be larger than",
-        ),
-        (lambda: PiecewiseSchedule([2, 1], [1, 2]), r"boundaries is \[2, 1\]: each must be larger than"),
-        (
-            lambda: PiecewiseSchedule([0, 1], [1, 2, 3]),
-            r"values is \[1, 2, 3\]: .*one for each of 2 boundaries$",
-        ),
-        (lambda: PiecewiseSchedule([0, 1], [1]), r"values is \[1\]: .*one for each of 2 boundaries$"),
-        (
-            lambda: PiecewiseSchedule([0], [1], interpolate="no"),
-            "interpolate is 'no': it must be True or False$",
-        ),
-        (lambda: PiecewiseSchedule([0], [1], by="time"), "PiecewiseSchedule.by is 'time': it must be one of"),
-    ],
-)
-def test_a_wrong_argument_is_named(make, message):
-    with pytest.raises(ConfigError, match=f"(?m){message}"):  # gin adds lines
-        make()
+def test_what_is_wrong_is_named(subtests):
+    for call, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=f"(?m){message}"):  # gin adds lines
+            call()
 
 
 def test_gin_binds_a_schedule_where_a_number_is_expected():
@@ -272,17 +272,6 @@ def test_a_tunable_stays_within_its_limits(value):
     with pytest.raises(ConfigError, match=message):
         tunable.assign(value)
     assert tunable.value == 0.5
-
-
-@pytest.mark.parametrize("limits", [1.0, (1.0,), (0.0, "1"), (0.0, 1.0, 2.0)])
-def test_limits_that_are_no_pair_are_refused(limits):
-    with pytest.raises(ConfigError, match=r"(?m)^Tunable.limits(\[1\])? is .*: it must be "):
-        Tunable(0.5, limits=limits)
-
-
-def test_the_limits_of_a_tunable_must_suit_the_setting():
-    with pytest.raises(ConfigError, match="^epsilon is Tunable with the values 0.5, 0.0, 2.0: .* at most 1"):
-        check_value("epsilon", Tunable(0.5, limits=(0.0, 2.0)), ScheduledFraction)
 
 
 def test_tunables_are_found_in_lists_and_dicts_and_their_copies_apart():

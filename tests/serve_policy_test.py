@@ -19,6 +19,8 @@ from alf.evaluation.exporter import export
 from alf.policies.agent import Agent
 from tests.evaluation.export_cases import CASES, make_case, record
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = Path(__file__).resolve().parent.parent / "examples" / "serve_policy.py"
 
 

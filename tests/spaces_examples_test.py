@@ -10,6 +10,8 @@ import alf
 from alf.evaluation.exporter import export
 from tests.example_runs import EXAMPLES, build
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def learn(tmp_path, monkeypatch):

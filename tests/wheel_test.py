@@ -20,11 +20,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import COMMANDS
+pytestmark = pytest.mark.programs
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist')"
-SHORT = ["--gin_param=StopCriteria.num_iterations = 2", "--gin_param=alf.environments.load.batch_size = 4"]
+SHORT = ["--StopCriteria.num_iterations = 2", "--alf.environments.load.batch_size = 4"]
 
 # What a user writes; `WRONG` has one line each that must be an error.
 PROGRAM = """
@@ -187,21 +187,21 @@ def test_the_metadata(wheel):
 def cartpole(bin_dir, tmp_path_factory):
     """An empty folder in which a run has been trained, as "run"."""
     folder = tmp_path_factory.mktemp("user")
-    args = ["--gin_file=alf:impala_cartpole.gin", "--root_dir=run", *SHORT]
-    assert "num_iterations=2 reached" in run(bin_dir / "alf-train", *args, cwd=folder).stdout
+    args = ["train", "alf:impala_cartpole.gin", "--output=run", *SHORT]
+    assert "num_iterations=2 reached" in run(bin_dir / "alf", *args, cwd=folder).stdout
     return folder
 
 
 def test_what_was_trained_is_used(bin_dir, cartpole):
     calls = [
-        ("alf-evaluate", "--root_dir=run", "--num_episodes=2", "--json"),
-        ("alf-play", "--root_dir=run", "--num_episodes=1", "--video=episode.gif"),
-        ("alf-play", "alf:CartPole-v1", "--seed=0", "--video=agent.gif"),
-        ("alf-export", "--root_dir=run", "--output=exported"),
-        ("alf-plot", "run", "--output=curve.png"),
+        ("evaluate", "run", "--num_episodes=2", "--json"),
+        ("play", "run", "--num_episodes=1", "--output=episode.gif"),
+        ("play", "alf:CartPole-v1", "--seed=0", "--output=agent.gif"),
+        ("export", "run", "--output=exported"),
+        ("plot", "run", "--output=curve.png"),
     ]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:  # each takes seconds to import TensorFlow
-        done = list(pool.map(lambda call: run(bin_dir / call[0], *call[1:], cwd=cartpole), calls))
+        done = list(pool.map(lambda call: run(bin_dir / "alf", *call, cwd=cartpole), calls))
     assert json.loads(done[0].stdout)
     assert "agents/CartPole-v1/checkpoints/" in done[2].stdout
     for path in ("episode.gif", "agent.gif", "exported/saved_model.pb", "curve.png"):
@@ -209,17 +209,17 @@ def test_what_was_trained_is_used(bin_dir, cartpole):
 
 
 def test_an_example_with_a_module_beside_it(bin_dir, tmp_path):
-    args = ["--gin_file=alf:own_env.gin", "--root_dir=run", *SHORT]
-    run(bin_dir / "alf-train", *args, cwd=tmp_path)
+    args = ["train", "alf:own_env.gin", "--output=run", *SHORT]
+    run(bin_dir / "alf", *args, cwd=tmp_path)
     # The run says where the module is by a name that holds wherever ALF is installed.
     paths = json.loads((tmp_path / "run" / "run.json").read_text())["import_paths"]
     assert "alf:" in paths and not [path for path in paths if path.endswith("examples")]
     assert "import own_env" in (tmp_path / "run" / "operative_config.gin").read_text()
-    run(bin_dir / "alf-evaluate", "--root_dir=run", "--num_episodes=2", cwd=tmp_path)
+    run(bin_dir / "alf", "evaluate", "run", "--num_episodes=2", cwd=tmp_path)
 
 
 def test_an_example_that_is_not_there(bin_dir, tmp_path):
-    done = run(bin_dir / "alf-train", "--gin_file=alf:nothing.gin", "--root_dir=run", cwd=tmp_path, status=2)
+    done = run(bin_dir / "alf", "train", "alf:nothing.gin", "-o", "run", cwd=tmp_path, status=2)
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ALF has no gin file 'alf:nothing.gin'; it has appo_acrobot.gin, ")
     assert "impala_cartpole.gin" in line and not (tmp_path / "run").exists()
@@ -231,8 +231,8 @@ def test_no_command_finds_the_sources(bin_dir, tmp_path):
     )
     path, version, _ = run(bin_dir / "python", "-c", code, cwd=tmp_path).stdout.split()
     assert Path(path).is_relative_to(bin_dir.parent) and version
-    commands = {path.name for path in bin_dir.glob("alf-*")}
-    assert commands == {f"alf-{name.replace('_', '-')}" for name in COMMANDS}
+    assert [path.name for path in bin_dir.glob("alf*")] == ["alf"]
+    assert "    train " in run(bin_dir / "alf", cwd=tmp_path).stdout
 
 
 def test_a_clone_beside_a_script_does_not_hide_the_package(bin_dir, sdist, tmp_path):

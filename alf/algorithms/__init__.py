@@ -3,13 +3,14 @@
 
 from typing import Annotated, Any
 
-from alf.algorithms.action_values import NStep, Transitions, action_to_index, action_to_unit_box
+from alf.algorithms.action_values import NStep, Transitions, action_to_index
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.algorithms.dqn import DqnAlgorithm
 from alf.algorithms.impala import ImpalaAlgorithm
 from alf.algorithms.ppo import PPOAlgorithm
 from alf.algorithms.sac import SacAlgorithm, pass_gradient_to_input_only
 from alf.config.kinds import Matches
+from alf.ops.unit_box import action_from_unit_box, action_to_unit_box
 
 __all__ = [
     "Algorithm",
@@ -20,6 +21,7 @@ __all__ = [
     "SacAlgorithm",
     "TargetUpdater",
     "Transitions",
+    "action_from_unit_box",
     "action_to_index",
     "action_to_unit_box",
     "pass_gradient_to_input_only",

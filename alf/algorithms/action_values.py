@@ -1,10 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Shared by algorithms with action values: transitions over n steps, and actions in the form for critics."""
+"""Shared by algorithms with action values: transitions over n steps, and the index of an action."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from alf.core.annotations import Array, Nest
@@ -124,28 +123,3 @@ class NStep(tf.Module):
 def action_to_index(action: Array, action_spec: Any) -> Array:
     """Converts integers [...] of a bounded scalar spec to indices from 0, int64 [...]."""
     return tf.cast(action, tf.int64) - int(action_spec.minimum)
-
-
-def action_to_unit_box(action: Array, action_spec: Any) -> Array:
-    """Scales the numbers of a box to [-1, 1], the reverse of the scaling in `TanhGaussianActions.action`.
-
-    Args:
-        action: [..., *shape] with a floating point dtype.
-        action_spec: unbatched tensor spec with finite bounds.
-
-    Returns:
-        float32 [..., D], where D is the size of the box. Numbers with equal bounds become 0.
-    """
-    low, high = (
-        np.broadcast_to(bound, action_spec.shape).ravel().astype(np.float64)
-        for bound in (action_spec.minimum, action_spec.maximum)
-    )
-    radius = high / 2 - low / 2
-    scale = np.divide(1.0, radius, out=np.zeros_like(radius), where=radius > 0)
-    # Subtracted in the dtype of the action: far from 0, a float32 of a float64 would lose the digits that
-    # matter. Bounds are halved first, because their difference may be larger than the dtype can hold.
-    center = (low / 2 + high / 2).astype(action_spec.dtype.as_numpy_dtype)
-    if action_spec.shape.rank != 1:
-        leading = tf.shape(action)[: action.shape.rank - action_spec.shape.rank]
-        action = tf.reshape(action, tf.concat([leading, [radius.size]], axis=0))
-    return tf.cast(action - center, tf.float32) * tf.constant(scale, tf.float32)

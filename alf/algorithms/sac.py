@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import tensorflow as tf
 
-from alf.algorithms.action_values import NStep, action_to_index, action_to_unit_box
+from alf.algorithms.action_values import NStep, action_to_index
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
 from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
@@ -19,6 +19,7 @@ from alf.errors import ConfigError
 from alf.networks import CriticsNetwork
 from alf.networks.heads import check_network
 from alf.ops import draws, losses, td_losses
+from alf.ops.unit_box import action_to_unit_box
 from alf.policies.off_policy import SacPolicy
 from alf.schedules import ScheduledFraction
 
@@ -191,13 +192,13 @@ class SacAlgorithm(Algorithm):
         # Drawn as mean + std * noise, so that the gradient reaches the parameters through the action.
         raw = self.policy.actions.draw(params, noise)
         log_prob = self.policy.actions.log_prob(params, raw)[..., tf.newaxis]
-        prob = tf.ones_like(log_prob)
+        prob, sample = tf.ones_like(log_prob), self.policy.actions.unit_action(raw)
         if taken is None:
-            return None, EvaluatedActions(prob, log_prob, smallest_q(tf.tanh(raw)))
+            return None, EvaluatedActions(prob, log_prob, smallest_q(sample))
         # Critics know only actions in [-1, 1], for which the policy draws and its density holds.
         q = critic.values(features, action_to_unit_box(taken, spec))[..., 0]
         # The actor's loss must not change the critics, whose variables this same tape watches.
-        sample_q = pass_gradient_to_input_only(smallest_q, tf.tanh(raw))
+        sample_q = pass_gradient_to_input_only(smallest_q, sample)
         return q, EvaluatedActions(prob, log_prob, sample_q)
 
 

@@ -1,65 +1,64 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Loads the trained policy of a run, by the flags that several commands share."""
+"""Loads the trained policy of a run, for the subcommands that act with it or export it."""
 
 import contextlib
 
-from absl.flags import FLAGS
-
+from alf.bin.arguments import read_settings, take_one
 from alf.bin.command import start_work
 from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_errors
-from alf.errors import ConfigError
 
 
-def take_run(arguments):
-    """Sets --root_dir to the argument of a command, if it has one; ConfigError: there is one too many."""
-    if len(arguments) + bool(FLAGS.root_dir) > 1:
-        raise ConfigError(f"unexpected argument {arguments[-1]!r}: name one run")
-    if arguments:
-        FLAGS.root_dir = arguments[0]
+def load_run(arguments, known):
+    """Adds the configuration of the run that is named, and settings, to gin's, and makes the policy.
 
-
-def load_run():
-    """Adds the run's configuration to gin's, and makes the policy. A wrong flag raises ConfigError.
+    Args:
+        arguments: `Arguments`.
+        known: the subcommand's flags, a `flags.FlagValues`, with "checkpoint".
 
     Returns:
-        the `Policy`, or a `PolicyGroup` of all policies; the path of the checkpoint; and the `SavedRun`.
+        the `Policy`, or a `PolicyGroup` of all policies; the path of the checkpoint; the `SavedRun`; and the
+        full names of the settings.
+
+    Raises:
+        ConfigError: if an argument or a setting is wrong.
     """
-    if not FLAGS.root_dir:
-        raise ConfigError("--root_dir is missing: name the directory of a run, or alf:TASK")
+    root_dir = take_one(arguments, "the folder of a run, or alf:TASK")
     start_work()
     # Here, because it imports TensorFlow, which `start_work` starts without its own lines.
     from alf.core.devices import hide_gpus
     from alf.runs.saved_run import SavedRun
 
     hide_gpus()  # a saved policy acts on the host
-    saved = SavedRun(FLAGS.root_dir)
-    saved.read_config(FLAGS.gin_param)
+    saved = SavedRun(root_dir)
+    saved.read_config()
+    names = list(read_settings(arguments, known))
     with wrong_calls_are_config_errors():
         policy = saved.make_policy()
-    return policy, saved.restore(policy, FLAGS.checkpoint), saved
+    return policy, saved.restore(policy, known.checkpoint), saved, names
 
 
 @contextlib.contextmanager
-def open_run(batch_size, render_mode=None):
-    """Context that gives the `Agent` of the flags, a batched environment and the checkpoint's path.
+def open_run(arguments, known, batch_size, render_mode=None):
+    """Context that gives the `Agent` of a run, a batched environment and the checkpoint's path.
 
     Args:
+        arguments, known: as in `load_run`; there are also the flags "policy" and "seed".
         batch_size, render_mode: arguments of the environment, if `Experiment.env` has them.
 
     Raises:
-        ConfigError: if a flag is wrong.
+        ConfigError: if an argument or a setting is wrong.
     """
-    policy, path, saved = load_run()
+    policy, path, saved, names = load_run(arguments, known)
     from alf.games.players import add_players
     from alf.policies.agent import Agent
     from alf.runs.saved_run import make_env
 
-    players = FLAGS.policy
+    players = known.policy
     with wrong_calls_are_config_errors():
-        env = make_env(FLAGS.seed, batch_size, render_mode, maps_policies=players is None)
+        env = make_env(known.seed, batch_size, render_mode, maps_policies=players is None)
     with contextlib.closing(env):
         if players is not None:
-            policy, env = add_players(saved, policy, env, players, FLAGS.checkpoint, FLAGS.seed)
-        # Only now: a binding may be for the environment, or for another player.
-        check_dead_bindings(FLAGS.gin_param)
+            policy, env = add_players(saved, policy, env, players, known.checkpoint, known.seed)
+        # Only now: a setting may be for the environment, or for another player.
+        check_dead_bindings(names)
         yield Agent(policy), env, path

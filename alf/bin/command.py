@@ -1,8 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Shared by the commands: the start, one-line errors, and the end of the process."""
+"""Shared by the subcommands: the start, one-line errors, and the end of the process."""
 
 import contextlib
 import functools
+import importlib
 import logging as std_logging
 import os
 import re
@@ -12,13 +13,15 @@ import threading
 
 from absl import app, flags, logging
 
-from alf.bin.flags import define_help, join_optional_texts
+from alf.bin.arguments import split_arguments
+from alf.bin.flags import describe, describe_all
+from alf.bin.show import show
 from alf.bin.signals import raise_interrupts
-from alf.config.hints import translate
 from alf.config.parsing import first_line
 from alf.core.startup import import_tensorflow
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 
+_HELP = {"--help", "-h", "-?", "--helpshort"}
 # Parts of absl's messages about a wrong value, and the rule that is shown instead.
 _WRONG_VALUES = {
     "('Non-boolean argument": "write --{name} or --no{name}",
@@ -29,41 +32,29 @@ _EXIT_SECONDS = 10.0  # for threads that environments have started, after everyt
 _START_SECONDS = 2.0  # until a process ends after a signal that comes before the first of many runs starts
 
 
-def make_main(run, takes_arguments=False):
-    """Returns `main(argv)`, which calls `run()` and returns its exit status.
-
-    With `takes_arguments` it calls `run(arguments)`, with the arguments that are not flags; otherwise there
-    must be none.
+def run(command, argv):
+    """Runs a subcommand, a module, with the result of `parse`; returns its exit status.
 
     An error that a user can mend is one line on stderr. The status is 2 if a setting is wrong, 130 after
     Ctrl-C, else 1.
     """
-
-    def main(argv):
-        if len(argv) > 1 and not takes_arguments:
-            print(f"error: unexpected argument {argv[1]!r}", file=sys.stderr)
-            return 2
-        if not flags.FLAGS["verbosity"].present:  # otherwise the user has asked for a level
-            logging.set_verbosity(logging.INFO)
-        logging.get_absl_logger().addFilter(_is_worth_a_line)
-        try:
-            # Whatever is not caught here is a mistake in code, and keeps its traceback.
-            return run(argv[1:]) if takes_arguments else run()
-        except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
-            print(f"error: {first_line(error)}", file=sys.stderr)
-            return 2 if isinstance(error, ConfigError) else 1
-        except SystemExit as error:
-            # Raised by an environment's constructor, or by a module that a gin file imports.
-            print(f"error: the user's code called sys.exit({error.code!r})", file=sys.stderr)
-            return 1
-        except KeyboardInterrupt:
-            print("error: stopped by SIGINT", file=sys.stderr)
-            # As a shell says it of a program that the signal itself has ended.
-            return 128 + signal.SIGINT
-
-    # `start` shows the docstring of this module as the command's help.
-    main.__module__ = run.__module__
-    return main
+    if not flags.FLAGS["verbosity"].present:  # otherwise the user has asked for a level
+        logging.set_verbosity(logging.INFO)
+    logging.get_absl_logger().addFilter(_is_worth_a_line)
+    try:
+        # Whatever is not caught here is a mistake in code, and keeps its traceback.
+        return command.run(split_arguments(argv[1:]))
+    except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
+        print(f"error: {first_line(error)}", file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+    except SystemExit as error:
+        # Raised by an environment's constructor, or by a module that a gin file imports.
+        print(f"error: the user's code called sys.exit({error.code!r})", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: stopped by SIGINT", file=sys.stderr)
+        # As a shell says it of a program that the signal itself has ended.
+        return 128 + signal.SIGINT
 
 
 def _is_worth_a_line(record):
@@ -71,14 +62,19 @@ def _is_worth_a_line(record):
     return record.levelno > std_logging.INFO or record.filename != "functional_saver.py"
 
 
-def start(main, takes_settings=False):
-    """Runs a `main` of `make_main` as a program.
-
-    With `takes_settings` a flag that is not defined is not wrong: it is one of the arguments of `main`.
-    """
-    define_help(main.__module__)
+def start(name, arguments):
+    """Runs the subcommand of a name as a program."""
+    command = importlib.import_module(f"alf.bin.{name}")
+    if _HELP & {*arguments}:  # also beside flags that are wrong
+        show(describe(command))
+        sys.exit(0)
+    if "--helpfull" in arguments:
+        show(describe_all(command))
+        sys.exit(0)
     try:
-        app.run(main, flags_parser=functools.partial(_parse_flags, known_only=takes_settings))
+        app.run(
+            functools.partial(run, command), [f"alf {name}", *arguments], functools.partial(parse, command)
+        )
     # Threads of environments that are not daemons would keep the process alive for ever.
     except SystemExit as ended:
         # absl ends a command by SystemExit; a code that is a text counts as 1, as for Python itself.
@@ -87,6 +83,19 @@ def start(main, takes_settings=False):
     except BaseException:  # a mistake in code, of an environment for example
         exit_after(_EXIT_SECONDS, 1)
         raise
+
+
+def parse(command, argv):
+    """Sets the flags of a subcommand, and absl's; a wrong value ends the process with one line of text.
+
+    Returns:
+        `argv` without these flags.
+    """
+    try:
+        return flags.FLAGS(command.FLAGS(argv, known_only=True), known_only=True)
+    except flags.Error as error:
+        print(f"error: {_explain(first_line(error))}", file=sys.stderr)
+        sys.exit(2)
 
 
 def start_work():
@@ -105,24 +114,6 @@ def start_work():
     raise_interrupts()
 
 
-def look_in_current_directory(env):
-    """Lets an environment "module:Class" be of a module in the current directory; others come first."""
-    if ":" in (env or "") and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-
-
-def _parse_flags(argv, known_only=False):
-    """Returns the arguments that are not flags; a wrong flag ends the process with one line of text.
-
-    With `known_only` an unknown flag is not wrong, but one of the arguments.
-    """
-    try:
-        return flags.FLAGS(join_optional_texts(argv), known_only)
-    except flags.Error as error:
-        print(f"error: {_explain(first_line(error))}", file=sys.stderr)
-        sys.exit(2)
-
-
 def _explain(text):
     """Returns absl's message about a wrong flag, with the rule for its value."""
     for reason, rule in _WRONG_VALUES.items():
@@ -130,9 +121,7 @@ def _explain(text):
         if found:
             name = wrong.removeprefix("flag --").partition("=")[0]
             return f"{wrong}: {rule.format(name=name)}"
-    unknown = re.match(r"Unknown command line flag '(\w+)'", text)
-    known = translate(unknown[1]) if unknown else ""
-    return f"{unknown[0]}{known}; settings are flags --gin_param='NAME = VALUE'" if known else text
+    return text
 
 
 @contextlib.contextmanager

@@ -1,42 +1,39 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluates a trained policy: `alf-evaluate --root_dir=DIR [--num_episodes=N] [--json]`.
+"""Evaluates a trained policy: `alf evaluate DIR [--num_episodes=N] [--json]`.
 
-`alf-evaluate alf:CartPole-v1` evaluates the agent that ALF brings for one of its tasks.
+`alf evaluate alf:CartPole-v1` evaluates the agent that ALF brings for one of its tasks.
 
 Prints the return and the length of exactly N episodes: mean, 95 % interval of the mean, median, standard
-deviation, smallest and largest. --sample explores as in training; --gin_param changes a setting of the
-environment. The exit status is 0, 1 after an error, 2 if a setting is wrong, 130 after Ctrl-C.
+deviation, smallest and largest. --sample explores as in training; --NAME=VALUE changes a
+setting of the environment. The exit status is 0, 1 after an error, 2 if a setting is wrong, 130 after Ctrl-C.
 """
 
 import json
 
 from absl import flags
 
-from alf.bin.acting import open_run, take_run
-from alf.bin.command import make_main, start
-from alf.bin.flags import share
+from alf.bin.acting import open_run
+from alf.bin.flags import make_flags
 
-SAMPLE, NUM_EPISODES = share("sample", "num_episodes")
-share("root_dir", "gin_param", "checkpoint", "policy", "seed")  # for `open_run`
-_PARALLEL_ENVS = flags.DEFINE_integer("parallel_envs", 8, "Environments that step together.", lower_bound=1)
-_JSON = flags.DEFINE_bool("json", False, "Prints JSON in place of a table.")
+FLAGS = make_flags("sample", "checkpoint", "policy", "seed")
+flags.DEFINE_integer("num_episodes", 100, "Episodes.", flag_values=FLAGS, lower_bound=1)
+flags.DEFINE_integer("parallel_envs", 8, "Environments that step together.", flag_values=FLAGS, lower_bound=1)
+flags.DEFINE_bool("json", False, "Prints JSON in place of a table.", flag_values=FLAGS)
 
-_NUM_EPISODES = 100
 _COLUMNS = ("mean", "low", "high", "median", "std", "min", "max")
 
 
-def run(arguments=()):
+def run(arguments):
     """Evaluates as the flags say; returns the exit status."""
-    take_run(arguments)
-    num_episodes = NUM_EPISODES.value or _NUM_EPISODES
     # More environments than episodes would only step for nothing.
-    with open_run(min(_PARALLEL_ENVS.value, num_episodes)) as (agent, env, path):
+    num_envs = min(FLAGS.parallel_envs, FLAGS.num_episodes)
+    with open_run(arguments, FLAGS, num_envs) as (agent, env, path):
         from alf.evaluation.episodes import evaluate, summarize_episodes
 
-        episodes = evaluate(agent, env, num_episodes, not SAMPLE.value)
+        episodes = evaluate(agent, env, FLAGS.num_episodes, not FLAGS.sample)
         figures, count = summarize_episodes(episodes), len(episodes.returns)
         # Before `close`, which may fail.
-        if _JSON.value:
+        if FLAGS.json:
             print(json.dumps({"checkpoint": path, "num_episodes": count, **figures}), flush=True)
         else:
             print(f"{path}, {count} episodes\n{format_table(figures)}", flush=True)
@@ -50,14 +47,3 @@ def format_table(figures):
     for name, values in figures.items():
         lines.append(f"{name:{width}}" + "".join(f"{values[column]:12.5g}" for column in _COLUMNS))
     return "\n".join(lines)
-
-
-main = make_main(run, takes_arguments=True)
-
-
-def console_main():
-    start(main)
-
-
-if __name__ == "__main__":
-    console_main()

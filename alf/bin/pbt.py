@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Population based training: `alf-pbt FILE.gin --root_dir=DIR --population=N [--ray_address=ADDRESS]`.
+"""Population based training: `alf pbt FILE.gin -o DIR --population=N [--ray_address=ADDRESS]`.
 
 Trains N members at a time, each in a process of its own, with settings from the ranges of
 `Population.settings`. At the end of each interval bad members copy good ones and change the settings a
@@ -14,38 +14,27 @@ import signal
 
 from absl import flags
 
-from alf.bin.command import Stopper, make_main, start, start_work
-from alf.bin.experiment_flags import NAMES, check_says_what, read_config, split_arguments
-from alf.bin.flags import share, show
+from alf.bin.arguments import check_says_what, find_what, read_what
+from alf.bin.command import Stopper, start_work
+from alf.bin.flags import make_flags
+from alf.bin.show import show
 from alf.bin.signals import list_hangups, on_signal
 from alf.studies.run_population import check_flags, run_population
 
-ROOT_DIR, RAY_ADDRESS, *_ = share("root_dir", "ray_address", *NAMES)
-
-POPULATION = flags.DEFINE_integer("population", None, "Number of members, at least 2.")
+FLAGS = make_flags("algorithm", "steps", "ray_address", output="Folder of the study.")
+flags.DEFINE_integer("population", None, "Number of members, at least 2.", flag_values=FLAGS)
 
 
 def run(arguments):
     """Trains a population as the flags say; returns the exit status."""
-    arguments = split_arguments(arguments)
     check_says_what(arguments)
-    check_flags(ROOT_DIR.value, POPULATION.value)
+    what = find_what(arguments)
+    check_flags(FLAGS.output, FLAGS.population)
     stopper = Stopper()
     # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        read_config(arguments)
-        reason = run_population(ROOT_DIR.value, POPULATION.value, RAY_ADDRESS.value, stopper.watch)
+        read_what(what, arguments, FLAGS)
+        reason = run_population(FLAGS.output, FLAGS.population, FLAGS.ray_address, stopper.watch)
     show(reason)
     return 0 if stopper.signum is None else 128 + stopper.signum
-
-
-main = make_main(run, takes_arguments=True)
-
-
-def console_main():
-    start(main, takes_settings=True)
-
-
-if __name__ == "__main__":
-    console_main()

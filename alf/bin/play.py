@@ -1,43 +1,46 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Shows a trained policy, or records it: `alf-play --root_dir=DIR [--num_episodes=N] [--video=FILE.mp4]`.
+"""Shows a trained policy, or records it: `alf play DIR [--num_episodes=N] [-o FILE.mp4]`.
 
-`alf-play alf:CartPole-v1` plays the agent that ALF brings for one of its tasks.
+`alf play alf:CartPole-v1` plays the agent that ALF brings for one of its tasks.
 
-Plays in one environment, in a window or, with --video, into an .mp4 or .gif. Prints the return and the length
-of each episode; in a game of several agents, for each agent. --sample explores as in training;
---gin_param changes a setting of the environment, such as --gin_param='load_atari.sticky_actions = 0.25'.
-Ctrl-C ends the last episode, and keeps the video. The exit status is 0, 1 after an error, 2 if a setting is
-wrong, and 128 plus its number after a signal.
+Plays in one environment, in a window or, with -o, into an .mp4 or .gif. Prints the return and the length of
+each episode; in a game of several agents, for each agent. --sample explores as in training; --NAME=VALUE
+changes a setting of the environment, such as --sticky_actions=0.25. Ctrl-C ends the last episode, and keeps
+the video. The exit status is 0, 1 after an error, 2 if a setting is wrong, and 128 plus its number after a
+signal.
 """
 
-import os
 import signal
 
 from absl import flags
 
-from alf.bin.acting import open_run, take_run
-from alf.bin.command import make_main, start
-from alf.bin.flags import share
+from alf.bin.acting import open_run
+from alf.bin.flags import make_flags
 from alf.bin.frames import check_path, open_window, record
 from alf.bin.signals import on_signal
 from alf.errors import ConfigError
 
-SAMPLE, NUM_EPISODES, OVERWRITE = share("sample", "num_episodes", "overwrite")
-share("root_dir", "gin_param", "checkpoint", "policy", "seed")  # for `open_run`
-_VIDEO = flags.DEFINE_string("video", None, "File to record to, .mp4 or .gif, in place of the screen.")
+FLAGS = make_flags(
+    "sample",
+    "overwrite",
+    "checkpoint",
+    "policy",
+    "seed",
+    output="File to record to, .mp4 or .gif, in place of the screen.",
+)
+flags.DEFINE_integer("num_episodes", 1, "Episodes.", flag_values=FLAGS, lower_bound=1)
 
 
-def run(arguments=()):
+def run(arguments):
     """Plays as the flags say; returns the exit status."""
-    take_run(arguments)
-    video = os.path.expanduser(_VIDEO.value) if _VIDEO.value is not None else None
+    video = FLAGS.output
     if video is not None:
-        check_path(video, OVERWRITE.value)
+        check_path(video, FLAGS.overwrite)
     from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors
 
     # Before anything imports a graphics library, which reads these variables once.
     choose_drivers()
-    with opengl_errors_are_config_errors(), open_run(1, "rgb_array") as (agent, env, path):
+    with opengl_errors_are_config_errors(), open_run(arguments, FLAGS, 1, "rgb_array") as (agent, env, path):
         from alf.environments import BatchedEnvironment
         from alf.games.mapping import get_agents
 
@@ -69,13 +72,13 @@ def play(agent, env, screen, should_stop):
     from alf.evaluation.episodes import evaluate
     from alf.evaluation.video import render_frame
 
-    for i in range(NUM_EPISODES.value or 1):
+    for i in range(FLAGS.num_episodes):
         # One episode in each call: it is printed before the next one begins.
         episodes = evaluate(
             agent,
             env,
             1,
-            deterministic=not SAMPLE.value,
+            deterministic=not FLAGS.sample,
             should_stop=should_stop,
             on_step=lambda: screen.show(render_frame(env)),
         )
@@ -86,14 +89,3 @@ def play(agent, env, screen, should_stop):
         for k, (total, length) in enumerate(zip(episodes.returns, episodes.lengths, strict=True)):
             names = [f", {label.partition('/')[2]}" for label in agents if episodes.labels[label][k]]
             print(f"episode {i + 1}{''.join(names)}: return {total:.6g}, length {length}", flush=True)
-
-
-main = make_main(run, takes_arguments=True)
-
-
-def console_main():
-    start(main)
-
-
-if __name__ == "__main__":
-    console_main()

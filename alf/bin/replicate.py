@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Makes a run again and compares the weights: `alf-replicate RUN [--root_dir=DIR]`.
+"""Makes a run again and compares the weights: `alf replicate RUN [-o DIR]`.
 
 RUN is the directory of a run with `Experiment.deterministic = True`. The new run has its settings and its
 seed. It is made in DIR, or in RUN-replica, and ends at the last iteration in RUN's `digests.csv`, or at the
@@ -9,22 +9,22 @@ The exit status is 0 if the weights agree, 1 if they differ or after an error, 2
 after Ctrl-C.
 """
 
-from alf.bin.command import make_main, start, start_work
-from alf.bin.flags import share, show
-from alf.errors import ConfigError
+from alf.bin.arguments import refuse_settings, take_one
+from alf.bin.command import start_work
+from alf.bin.flags import make_flags
+from alf.bin.show import show
 
-(ROOT_DIR,) = share("root_dir")
+FLAGS = make_flags(output="Folder of the new run, by default RUN-replica.")
 
 
 def run(arguments):
     """Replicates the run that the arguments name; returns the exit status."""
-    if len(arguments) != 1:
-        raise ConfigError("name one run: alf-replicate RUN")
+    refuse_settings(arguments, FLAGS)
+    original = take_one(arguments, "the folder of a run").rstrip("/")
     start_work()
     from alf.training.replication import list_other_versions, replicate
 
-    original = arguments[0].rstrip("/")
-    root_dir = ROOT_DIR.value or f"{original}-replica"
+    root_dir = FLAGS.output or f"{original}-replica"
     for line in list_other_versions(original):
         show(line)
     agree, differ = replicate(original, root_dir)
@@ -34,14 +34,3 @@ def run(arguments):
     before = "" if agree is None else f"; up to iteration {agree} it has the same weights"
     show(f"{root_dir} differs from {original} at iteration {differ}{before}")
     return 1
-
-
-main = make_main(run, takes_arguments=True)
-
-
-def console_main():
-    start(main)
-
-
-if __name__ == "__main__":
-    console_main()

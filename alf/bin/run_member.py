@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trains a member of a population; `alf-pbt` calls `python -m alf.bin.run_member GIN_FILE DIR`.
+"""Trains a member of a population; `alf pbt` calls `python -m alf run_member GIN_FILE DIR`.
 
 The exit status is 0 if the member has ended, 1 after an error, 2 if a setting is wrong, and 128 plus its
 number if a signal (SIGINT, SIGTERM, SIGHUP) ended it.
@@ -7,19 +7,23 @@ number if a signal (SIGINT, SIGTERM, SIGHUP) ended it.
 
 import signal
 
-from alf.bin.command import exit_after, make_main, start, start_work
+from alf.bin.arguments import refuse_settings
+from alf.bin.command import exit_after, start_work
+from alf.bin.flags import make_flags
 from alf.bin.signals import list_hangups, on_signal
 
+FLAGS = make_flags()
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before training
 
 
 def run(arguments):
     """Trains the member; returns the exit status."""
+    refuse_settings(arguments, FLAGS)
     start_work()
     from alf.studies.member import Member
 
     # It only reads its order here: there is nothing that a signal could lose yet.
-    member, signals = Member(*arguments), []
+    member, signals = Member(*arguments.names), []
 
     def stop(signum):
         # In the thread of `on_signal`.
@@ -32,14 +36,3 @@ def run(arguments):
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
         has_ended = member.train()
     return 0 if has_ended else 128 + signals[0]
-
-
-main = make_main(run, takes_arguments=True)
-
-
-def console_main():
-    start(main)
-
-
-if __name__ == "__main__":
-    console_main()

@@ -4,7 +4,6 @@
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 
@@ -18,10 +17,9 @@ _forks: list = []  # for each active `on_signal` the function that a forked chil
 def end_at_interrupts():
     """Lets Ctrl-C end a command at once, without a traceback, while it imports modules.
 
-    Nothing can be lost so early. In a user's own program that imports ALF this does nothing.
+    Nothing can be lost so early.
     """
-    is_command = sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith("alf-")
-    if is_command and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

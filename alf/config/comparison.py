@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Compares configurations, dicts from the names of bindings to the texts of their values.
 
-A setting that a configuration lacks, for example because an older version of ALF wrote it, has its default.
+A setting that a configuration lacks has its default.
 """
 
 import re

@@ -54,7 +54,7 @@ def find_gin_file(path):
     """
     found = os.path.expanduser(_without_prefix(path))
     if not os.path.isfile(found):
-        raise ConfigError(f"--gin_file: there is no file {path!r}")
+        raise ConfigError(f"there is no file {path!r}")
     return found
 
 
@@ -74,8 +74,8 @@ def find_agent(name):
         if os.path.isdir(found := os.path.join(folder, task)):
             return found
     raise ConfigError(
-        f"ALF brings no trained agent of {name!r}: train one, `alf-train {name} --root_dir=runs/{task}`, and "
-        f"use it with --root_dir=runs/{task}"
+        f"ALF brings no trained agent of {name!r}: train one, `alf train {name} -o runs/{task}`, and name "
+        f"runs/{task}"
     )
 
 

@@ -23,28 +23,28 @@ _TF_AGENTS = {"tf_agents", "py_metrics", "tf_metrics"}  # parts of the names of 
 _EXAMPLES = {"name": '"CartPole-v1"'}  # for settings without a default
 
 
-def explain(error, as_param=""):
+def explain(error, statement=""):
     """Returns the text of an error of gin with the line to write instead, as one line.
 
     Args:
         error: exception that gin raised while it read a configuration.
-        as_param: text, the flag that the bindings come from, such as "--gin_param"; "" for a file.
+        statement: text, the line, or the flag "--NAME=VALUE", that raised it; "" if the error names it.
     """
     # Its own text is about "EOF in multi-line statement", at the end of the file.
     if isinstance(error, tokenize.TokenError):
         return "a bracket or a quotation mark is not closed"
     text = " ".join(str(error).split()).rstrip(" .^")
-    statement = find_statement(error)
+    statement = statement or find_statement(error)
     if re.match(r"No module named 'tf_agents\b", text):
         return f"{text}: {TF_AGENTS_COMMAND}"
     unquoted = re.search(r"malformed node or string.*(Failed to parse token '-?(\w+)'.*)", text)
     if unquoted:
-        return f"{unquoted[1]}: {_quote(statement, unquoted[2], as_param)}"
+        return f"{unquoted[1]}: {_quote(statement, unquoted[2])}"
     for pattern, explain_name in _WRONG_NAMES.items():
         found = re.search(pattern, text)
         if found:
             end = explain_name(statement, *found.groups())
-            return f"{text}{end or '; alf-train --list_settings prints all settings'}"
+            return f"{text}{end or '; `alf settings` lists them'}"
     return text if statement in text else f"{text}: {statement}"
 
 
@@ -102,7 +102,7 @@ def _tell_differences(found):
     return f" ({text})" if text else ""
 
 
-def _quote(statement, token, as_param):
+def _quote(statement, token):
     """Explains the word `token`, which is not a value, in a statement."""
     if token.lower() in _LITERALS:
         return f"write {_LITERALS[token.lower()]}"
@@ -112,18 +112,19 @@ def _quote(statement, token, as_param):
     name, _, value = (part.strip() for part in statement.partition("="))
     if _find_own(value.removesuffix("()")):
         setting = find_setting(name)
-        wants_object = setting is not None and setting.kind.takes_objects and not setting.kind.takes_callables
-        line = f"{name} = @{value.removesuffix('()')}{'()' * wants_object}"
-        return f"a class or a function needs an @: write {f'{as_param}={line!r}' if as_param else line}"
+        return f"a class or a function needs an @: write {name} = {_refer(value, setting and setting.kind)}"
     if not value or re.search("[\"'({\\[]", value):  # the text is a part of the value
         return f'a text needs quotation marks: write "{token}"'
     setting = find_setting(name)
     if setting is not None and not setting.kind.accepts(value) and (known := translate(value)):
         return known.removeprefix("; ")
-    line = f'{name} = "{value}"'
-    if not as_param:
-        return f"a text needs quotation marks: write {line}"
-    return f"a text needs quotation marks, and the shell removes the outer ones: write {as_param}='{line}'"
+    return f'a text needs quotation marks: write {name} = "{value}"'
+
+
+def _refer(name, kind):
+    """Returns the reference to a class or a function that a setting of a `Kind`, or of none, takes."""
+    wants_object = kind is not None and kind.takes_objects and not kind.takes_callables
+    return f"@{name.removesuffix('()')}{'()' * wants_object}"
 
 
 def _find_own(name):
@@ -136,7 +137,7 @@ def _explain_configurable(statement, name):
     """Returns what an unknown configurable may mean: one of another library, or similar names."""
     if _TF_AGENTS & {*name.split(".")} and not registry.has_tf_agents():
         return f"; TF-Agents is missing: {TF_AGENTS_COMMAND}"
-    bound = re.match(rf"(?:[\w./]*/)?{re.escape(name)}\.(\w+)\s*=", statement)
+    bound = re.match(rf"(?:--)?(?:[\w./]*/)?{re.escape(name)}\.(\w+)\s*=", statement)
     parameter = bound[1] if bound else ""
     near = " ".join(x.text for x in find_translations(name))
     known = (
@@ -165,7 +166,10 @@ def _explain_parameter(statement, name, parameter):
     if close := (_find_short if is_exact else _find_close)(parameter, settings_of(selector)):
         return _offer(re.sub(rf"\b{parameter}(?=\s*=)", x, statement, count=1) for x in close)
     owners = [] if is_exact else [f"{shorten(x)}.{parameter}" for x in _find_owners(parameter)]
-    return known + _offer(f"{x} ={statement.partition('=')[2]}" for x in owners if x not in known)
+    old, equals, value = re.split(r"(\s*=)", statement, maxsplit=1)  # a flag, "--NAME=VALUE", has no space
+    return known + _offer(
+        f"{'--' * old.startswith('--')}{x}{equals}{value}" for x in owners if x not in known
+    )
 
 
 def _explain_ambiguous(statement, name):
@@ -211,7 +215,7 @@ def suggest_settings(name):
         for x in (short, *parameters, *(f"{short}.{parameter}" for parameter in parameters)):
             names[x.lower()] = x
     close = difflib.get_close_matches(name.lower(), names, n=_MAX_HINTS)
-    return _offer(names[x] for x in close) or "; --list_settings prints all"
+    return _offer(names[x] for x in close) or "; `alf settings` lists them"
 
 
 def find_calls(error):
@@ -289,7 +293,17 @@ def _check_value(name, value, kind):
     try:
         check_kind(name, value, kind)
     except ConfigError as error:
-        raise ConfigError(f"{error}{translate(value) if isinstance(value, str) else ''}") from None
+        raise ConfigError(f"{error}{_explain_text(value, kind) if isinstance(value, str) else ''}") from None
+
+
+def _explain_text(text, kind):
+    """Returns the end of a message about a text that is no value of a setting of a `Kind`."""
+    if text.lower() in _LITERALS:
+        return f": write {_LITERALS[text.lower()]}"
+    takes_references = kind.takes_objects or kind.takes_callables
+    if takes_references and _find_own(text.removesuffix("()")):
+        return f": write {_refer(text, kind)}"
+    return translate(text)
 
 
 def _check_parentheses(scope, selector, parameter, value, kind):
@@ -330,5 +344,5 @@ def _raise_unused(macro, value):
     close = difflib.get_close_matches(parameter, names, n=1, cutoff=1.0 if known else 0.6)
     names = [name_binding("", x, name) for name in close for x in _find_owners(name)]
     lines = [f"{name} = {value!r}" for name in names if name not in known]
-    hint = known + _offer(lines) or "; the name of a setting has a dot, see alf-train --list_settings"
+    hint = known + _offer(lines) or "; the name of a setting has a dot: `alf settings` lists them"
     raise ConfigError(f"{macro} = {value!r} is a macro, which nothing uses{hint}")

@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Lists all settings with type, default and the text of the docstring.
 
-The list has the settings of all modules that this process has imported, ALF's and the user's own. `alf-train
---list_settings` prints it, and docs/settings.md is made from ALF's part.
+The list has the settings of all modules that this process has imported, ALF's and the user's own. `alf
+settings` prints it, and docs/settings.md is made from ALF's part.
 """
 
 import functools
@@ -49,14 +49,19 @@ class Configurable(NamedTuple):
 
 
 def list_settings(name=""):
-    """Lists `Configurable`s by name, ignoring upper and lower case.
+    """Lists `Configurable`s: those with the name, such as "Adam", or else all that have it in their names.
 
-    A configurable is listed with the parameters whose full name, such as "alf.training.Trainer.root_dir",
-    contains `name`. The user's own come first, then ALF's; both are sorted.
+    Of the latter, those parameters are listed whose full name, such as "alf.training.Trainer.root_dir",
+    contains `name` in upper or lower case. The user's own come first, then ALF's; both are sorted.
     """
     found = {}
-    for selector in registry.find_own():
+    own = registry.find_own()
+    exact = [x for x in own if name in (x, x.rpartition(".")[2])]
+    for selector in exact or own:
         settings = settings_of(selector).values()
+        if exact:
+            found[selector] = list(settings)
+            continue
         # By the full name, so that a text such as "alf.training" finds all settings of a module.
         found[selector] = [x for x in settings if name.lower() in f"{selector}.{x.name}".lower()]
     names = [x for x in found if found[x] or name.lower() in x.lower()]
@@ -151,15 +156,14 @@ def format_page(settings):
     lines = [
         "# Settings",
         "",
-        "This page lists all settings of gin files and `--gin_param`. `alf-train --list_settings=NAME`",
-        "prints a part of it. A setting without a default is passed by ALF (`UnrollLearner.algorithm`) or",
+        "This page lists all settings of gin files and of `--NAME=VALUE`. `alf settings WORD` prints",
+        "a part of it. A setting without a default is passed by ALF (`UnrollLearner.algorithm`) or",
         "must be set (`alf.environments.load.name`). A `float` may also be an integer. A `Callable` is a",
         "class or a function: `@Name`, without parentheses. A run may go on with another value of a setting",
         "that is marked with †. `make docs-settings` makes this page from annotations and docstrings.",
         "",
-        "Modules that a gin file imports have settings of their own: `alf-train --gin_file=FILE",
-        "--list_settings` prints them first. Gin files may also use names of TF-Agents, which are in its own",
-        "documentation.",
+        "Modules that a gin file imports have settings of their own: `alf settings FILE.gin` prints them",
+        "first. Gin files may also use names of TF-Agents, which are in its own documentation.",
     ]
     module = None
     for configurable in settings:

@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import tokenize
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import gin
 from absl import logging
@@ -29,6 +30,7 @@ from alf.config.hints import (
     find_used_macros,
 )
 from alf.config.imports import is_installed, read_import_paths
+from alf.config.kinds import show
 from alf.config.registry import complete, name_binding
 from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
@@ -46,17 +48,15 @@ def included_bindings(names: Sequence[str] = ()) -> None:
     """
 
 
-def parse_config(
-    gin_files: Sequence[str], gin_params: Sequence[str] = (), params_name: str = "--gin_param"
-) -> None:
+def parse_config(gin_files: Sequence[str], bindings: Sequence[str] = (), source: str = "bindings") -> None:
     """Reads gin files and bindings into gin's configuration.
 
     Args:
         gin_files: paths; "alf:NAME.gin" is a file among ALF's examples. A gin file may import Python modules
             and include gin files that are beside it. The `operative_config.gin` of a run may also import the
             modules of the run.
-        gin_params: texts "NAME = VALUE", which override the files.
-        params_name: text for errors, the source of `gin_params`.
+        bindings: texts "NAME = VALUE", which override the files.
+        source: text for errors, where the bindings come from.
 
     Raises:
         ConfigError: if a file or a binding is wrong. Errors of modules that a file imports pass through.
@@ -70,21 +70,52 @@ def parse_config(
     # anyway.
     sys.path += [x for x in dict.fromkeys(of_runs) if x not in sys.path and os.path.isdir(x)]
     # Bindings come last, because they override files.
-    bindings = "\n".join(gin_params)
-    sources = [(f"--gin_file={path}", gin.parse_config_file, path) for path in found]
-    with collect_used_macros() as used_macros:
-        # Also those that an earlier call has read: this one may replace the bindings that used them.
-        used_macros |= find_used_macros()
-        for name, parse, source in [*sources, (params_name, gin.parse_config, bindings)]:
-            as_param, bound = params_name if name == "--gin_param" else "", registry.list_names()
+    text = "\n".join(bindings)
+    files = [(path, gin.parse_config_file, path) for path in found]
+    with _replacing_bindings():
+        for name, parse, content in [*files, (source, gin.parse_config, text)]:
+            bound = registry.list_names()
             try:
-                _parse(parse, source)
+                _parse(parse, content)
             except _PARSE_ERRORS as error:
                 if _is_of_module(error):
                     raise
-                raise ConfigError(f"{name}: {explain(error, as_param)}") from None
-            own_text = read_own_text(source) if parse is gin.parse_config_file else bindings
+                raise ConfigError(f"{name}: {explain(error)}") from None
+            own_text = read_own_text(content) if parse is gin.parse_config_file else text
             _mark_included(registry.read_names(own_text), bound)
+
+
+def bind(bindings: Mapping[str, Any], source: str = "") -> None:
+    """Binds settings to values in gin's configuration.
+
+    Args:
+        bindings: dict from the names of bindings, such as "eval/Adam.learning_rate", or of macros, to values.
+            A class or a function that gin knows is bound by its name, as "@NAME" binds it.
+        source: text for errors, where the bindings come from.
+
+    Raises:
+        ConfigError: if a name or a value is wrong.
+    """
+    registry.import_settings()
+    with _replacing_bindings():
+        for name, value in bindings.items():
+            gin_name = registry.find_gin_name(value) if callable(value) else None
+            value = value if gin_name is None else registry.parse_value(f"@{gin_name}")
+            try:
+                _parse(lambda value: registry.bind(name, value), value)  # noqa: B023
+            except (KeyError, ValueError) as error:
+                beginning = f"{source}: " if source else ""
+                raise ConfigError(f"{beginning}{explain(error, f'{name} = {show(value)}')}") from None
+            _mark_included({complete(name)}, registry.list_names())
+
+
+@contextlib.contextmanager
+def _replacing_bindings():
+    """Context in which bindings may take the place of earlier ones; in the end all bindings are checked."""
+    with collect_used_macros() as used_macros:
+        # Also those that an earlier call has read: this one may replace the bindings that used them.
+        used_macros |= find_used_macros()
+        yield
     # A later binding may have taken the place of the one that used a macro. That is no mistake, so these go
     # before `check_bindings` looks for macros that nothing uses.
     _drop_macros(used_macros)
@@ -189,7 +220,7 @@ def take_bindings(module, only_read=False):
     keys = [x for x in bound if x[1].startswith(f"{module}.") and (x in read or not only_read)]
     names = [name_binding(*key, parameter) for key in keys for parameter in bound[key]]
     # Before they are removed: afterwards nobody could tell that nothing had read them.
-    check_dead_bindings([f"{name}=" for name in names])
+    check_dead_bindings(names)
     # Macros that only these bindings used would count as unused later, so they go, too.
     used_macros = find_used_macros()
     registry.remove_bindings(*keys)
@@ -197,14 +228,14 @@ def take_bindings(module, only_read=False):
     return set(names)
 
 
-def check_dead_bindings(bindings=None):
+def check_dead_bindings(names: Collection[str] | None = None) -> None:
     """Raises ConfigError if nothing has read a binding. Call it once everything is built.
 
     Bindings of included files and of ALF's examples only cause a warning: other bindings may have replaced
     the parts that read them.
 
     Args:
-        bindings: list of texts "NAME=VALUE" to check; None checks gin's whole configuration.
+        names: names of the bindings to check; None checks gin's whole configuration.
     """
     # Compares gin's own texts, which both have the same short names.
     bound = parse_settings(gin.config_str())
@@ -215,15 +246,14 @@ def check_dead_bindings(bindings=None):
         *scopes, parameter = name.split("/")
         candidates = ("/".join((*scopes[:i], parameter)) for i in range(len(scopes), -1, -1))
         dead.discard(next((candidate for candidate in candidates if candidate in bound), None))
-    if bindings is not None:
-        asked = parse_settings("\n".join(bindings))
+    if names is not None:
         # Gin may write a longer or a shorter name than the user did.
-        dead = {name for name in dead if any(_may_be_same(name, other) for other in asked)}
+        dead = {name for name in dead if any(_may_be_same(name, other) for other in names)}
     marked = _list_included()
     included = {name for name in dead if complete(name) in marked}
     if included:
-        names = ", ".join(sorted(included))
-        logging.warning("nothing reads %s of the included file or example: other parts are chosen", names)
+        text = ", ".join(sorted(included))
+        logging.warning("nothing reads %s of the included file or example: other parts are chosen", text)
     if dead := dead - included:
         raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
 

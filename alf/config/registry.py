@@ -7,11 +7,13 @@ selector) and the name of the parameter.
 """
 
 import contextlib
+import contextvars
 import copy
 import functools
 import importlib
 import inspect
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -156,6 +158,22 @@ def read_names(text: str) -> set[str]:
     return {complete("/".join(filter(None, (x.scope, f"{x.selector}.{x.arg_name}")))) for x in bindings}
 
 
+def parse_value(text: str) -> Any:
+    """Returns the value that a text has in a gin file; gin raises SyntaxError, ValueError or KeyError."""
+    (statement,) = gin.config.config_parser.ConfigParser(f"value = {text}", gin.config.ParserDelegate())
+    return statement.value
+
+
+def check_name(name: str) -> None:
+    """Lets gin raise ValueError or KeyError if nothing can be bound by a name such as "eval/Adam.epsilon"."""
+    gin.config.ParsedBindingKey.parse(name)
+
+
+def bind(name: str, value: Any) -> None:
+    """Binds the setting, or the macro, of a name; gin raises ValueError or KeyError if there is none."""
+    gin.bind_parameter(name if "." in name else (name, "gin.macro", "value"), value)
+
+
 def remove_bindings(*keys: tuple[str, str]) -> None:
     """Removes all bindings of some pairs of scope and selector."""
     for key in keys:
@@ -197,13 +215,51 @@ def read_files_with(opener: Callable[[str], Any], can_open: Callable[[str], bool
         gin.config._FILE_READERS.insert(0, reader)
 
 
+class _Turn:
+    """The time in which one thread, with those that it starts by `run_in_turn`, has gin for itself."""
+
+    is_over = False
+
+
+_turns = threading.Lock()
+_turn: contextvars.ContextVar[_Turn | None] = contextvars.ContextVar("turn", default=None)
+
+
 @contextlib.contextmanager
 def own_config() -> Iterator[None]:
     """Context manager that gives gin an empty configuration, and restores the previous one at the end.
 
-    In it there are no scope, no hooks and no readers of files of the program's. No other thread may use gin
-    meanwhile.
+    In it there are no scope, no hooks and no readers of files of the program's. Another thread that wants the
+    same waits until the end, so make here only what reads gin, and use it afterwards. A thread that reads
+    gin's configuration without an `own_config` must not do so meanwhile.
     """
+    around = _turn.get()
+    if around is not None and not around.is_over:
+        with _empty_config():
+            yield
+        return
+    with _turns:
+        turn = _Turn()
+        token = _turn.set(turn)
+        try:
+            with _empty_config():
+                yield
+        finally:
+            turn.is_over = True
+            _turn.reset(token)
+
+
+def run_in_turn(function: Callable[[], None]) -> Callable[[], None]:
+    """Returns a function for another thread, which may enter `own_config` while this thread is in it.
+
+    Without it a thread that makes environments, one of which loads an agent, would wait for the thread that
+    waits for the environments.
+    """
+    return functools.partial(contextvars.copy_context().run, function)
+
+
+@contextlib.contextmanager
+def _empty_config():
     config = gin.config
     # The same objects must stay, because gin's modules refer to them: only their content is swapped.
     stores = [config._CONFIG, config._OPERATIVE_CONFIG, config._SINGLETONS]
@@ -229,8 +285,9 @@ def own_config() -> Iterator[None]:
 def bind_arguments(make: functools.partial) -> functools.partial:
     """Adds the arguments to a call that gin would add in the current scope. They then count as read.
 
-    A worker process, which has no configuration, can then make the call. `@Other()` becomes the object that
-    it makes here and now.
+    A worker process, which has no configuration, can then make the call, and so can this process when gin has
+    another one. `@Other()` becomes the object that it makes here and now, and `@Other` a partial of `Other`
+    with its own arguments.
 
     Args:
         make: `functools.partial` of any callable.
@@ -254,24 +311,22 @@ def bind_arguments(make: functools.partial) -> functools.partial:
         args, kwargs = find_arguments(*instance, *make.args, **make.keywords)
     # The wrapper if it can be imported by its name; a class may have been made configurable elsewhere.
     constructor = entry.wrapper if can_pickle(entry.wrapper) else entry.wrapped
-    return functools.partial(constructor, *args[len(instance) :], **kwargs)
+    args, kwargs = _bind_callables(args[len(instance) :]), _bind_callables(kwargs)
+    return functools.partial(constructor, *args, **kwargs)
 
 
-def find_lost_binding(make: functools.partial) -> str | None:
-    """Returns the text of a binding that `bind_arguments` cannot add, or None.
-
-    These are the bindings of `Other` in `Mine.argument = @Other`, which the other process calls later.
-    """
-    entry, scope = _find_entry(make.func)
+def _bind_callables(value):
+    """Gives the callables in an argument that gin configures the arguments that gin would add now."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_bind_callables, value))
+    if type(value) is dict:
+        return {key: _bind_callables(x) for key, x in value.items()}
+    entry, scope = _find_entry(value)
     if entry is None:
-        return None
+        return value
     with gin.config_scope(scope):
-        bound = gin.get_bindings(entry.wrapped, resolve_references=False)
-        for parameter in bound.keys() - make.keywords.keys():
-            for reference in gin.config.iterate_references(bound[parameter]):
-                if not reference.evaluate and gin.get_bindings(reference.scoped_selector, False):
-                    return f"{entry.name}.{parameter} = {reference!r}"
-    return None
+        is_bound = bool(gin.get_bindings(entry.wrapped, resolve_references=False))
+    return bind_arguments(functools.partial(value)) if is_bound else value
 
 
 def find_argument(make: Callable[..., Any], name: str, evaluates: bool = True) -> Any:

@@ -1,10 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Finds the setting that a user means by a short name, such as "learning_rate" or "gamma"."""
+"""Finds the settings that a user means by short names, such as "learning_rate" or "gamma"."""
 
-from collections.abc import Collection
+import difflib
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from alf.config import registry
-from alf.config.hints import suggest_settings
+from alf.config.hints import explain, find_used_macros, suggest_settings
+from alf.config.kinds import show
 from alf.config.registry import complete, name_binding
 from alf.config.settings import settings_of
 from alf.config.translations import find_translations
@@ -17,26 +20,63 @@ _OF_RUN = (
     "alf.environments.load",
     "alf.training.Trainer",
 )
-# Names that mean one thing in ALF and another one in most other libraries.
-_UNCLEAR = {"batch_size": "--num_envs (environments) or --mini_batch_size (of an update)"}
+# What is not said by a setting, and names that mean one thing in ALF and another one in most other libraries.
+_UNCLEAR = {
+    "batch_size": "--num_envs (environments) or --mini_batch_size (of an update)",
+    "env": "the environment itself, as in `alf train CartPole-v1`",
+    "root_dir": "-o DIR",
+}
 
 
-def find_full_name(name: str, used: Collection[str]) -> str:
+def find_full_names(
+    settings: Mapping[str, Any], used: Collection[str], flags: Collection[str] = ()
+) -> dict[str, Any]:
+    """Returns `settings` by the names that gin files have for them (`find_full_name`).
+
+    Args:
+        settings: dict from names to values.
+        used: passed to `find_full_name`.
+        flags: names of flags, of which a wrong name may be a misspelt one.
+
+    Raises:
+        ConfigError: for all names that are wrong.
+    """
+    found, wrong = {}, []
+    macros = registry.find_macros(settings)
+    for name, value in settings.items():
+        try:
+            found[name if name in macros else find_full_name(name, used, value)] = value
+        except ConfigError as error:
+            meant = difflib.get_close_matches(name, flags, n=1, cutoff=0.75)
+            wrong.append(
+                f"--{name}: there is no such flag; did you mean --{meant[0]} ?" if meant else str(error)
+            )
+    if wrong:
+        raise ConfigError("; ".join(wrong))
+    return found
+
+
+def find_full_name(name: str, used: Collection[str], value: Any = "VALUE") -> str:
     """Returns the name in gin files of the setting that a short name means.
 
     A short name is the last part of a setting's name, or what another library calls a setting that means the
-    same. A name with a dot is returned as it is.
+    same. A name with a dot, and a macro of gin's configuration, is returned as it is. A name may have scopes.
 
     Args:
-        name: text, such as "learning_rate", "gamma" or "Adam.learning_rate".
+        name: text, such as "learning_rate", "gamma", "Adam.learning_rate" or "eval/max_episode_steps".
         used: full names of settings of the run, such as those of its preset. Other settings of their classes
             are meant before those of other classes.
+        value: of the setting, for errors.
 
     Raises:
         ConfigError: if there is no such setting, or several.
     """
-    if "." in name:
+    macros = find_used_macros() | {scope for scope, owner in registry.list_bindings() if owner == "gin.macro"}
+    if name in macros:
         return name
+    if "." in name:
+        return _check(name, value)
+    scope, slash, name = name.rpartition("/")
     if name in _UNCLEAR:
         raise ConfigError(f"--{name} is not clear: write {_UNCLEAR[name]}")
     owners = dict.fromkeys([*_OF_RUN, *map(_owner, used)])
@@ -49,10 +89,27 @@ def find_full_name(name: str, used: Collection[str]) -> str:
     if not found:
         raise ConfigError(f"--{name}: there is no such setting{suggest_settings(name)}")
     chosen = [x for x in found if x in used] or [x for x in found if _owner(x) in _OF_RUN][:1] or found
-    names = sorted(name_binding("", _owner(x), x.rpartition(".")[2]) for x in chosen)  # `used` has no order
+    # `used` has no order.
+    names = sorted(scope + slash + name_binding("", _owner(x), x.rpartition(".")[2]) for x in chosen)
     if len(names) > 1:
         raise ConfigError(f"--{name} is not clear: write {' or '.join(f'--{x}' for x in names)}")
     return names[0]
+
+
+def _check(name, value):
+    """Returns the name of a binding; raises ConfigError if gin knows none of that name."""
+    try:
+        try:
+            registry.check_name(name)
+        except ValueError:
+            # Only then, because the import takes seconds.
+            if not registry.import_tf_agents():
+                raise
+            registry.check_name(name)
+    except (KeyError, ValueError) as error:
+        flag = f"--{name}={value if isinstance(value, str) else show(value)}"
+        raise ConfigError(f"--{name}: {explain(error, flag)}") from None
+    return name
 
 
 def _list_settings(name, owners):

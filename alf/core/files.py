@@ -1,11 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Paths that users name, and files that are written completely or not at all."""
+"""Paths that users name, and files and folders that are written completely or not at all."""
 
 import contextlib
+import errno
 import os
+import shutil
 import tempfile
 
 from alf.errors import ConfigError, SaveError
+
+_UNFINISHED = ".tmp"  # the ending of a file that is being written
+_OLD = "old"  # the name of a folder that waits for its replacement
 
 
 def find_path(path):
@@ -23,7 +28,7 @@ def replace_file(path):
     Raises:
         OSError: if the file cannot be written. The old file at `path` stays.
     """
-    unfinished = f"{path}.tmp"
+    unfinished = path + _UNFINISHED
     with contextlib.suppress(FileNotFoundError):
         os.remove(unfinished)
     try:
@@ -40,8 +45,81 @@ def replace_file(path):
 
 
 @contextlib.contextmanager
-def replace_folder(what, path, names):
+def replace_folder(path):
     """Context manager that yields a new folder, which becomes `path` when the block ends without an error.
+
+    Its content is on the disk before it gets its name, and an older folder at `path` is removed afterwards. A
+    kill leaves a hidden folder beside `path`, which `clear_unfinished` removes.
+
+    Raises:
+        OSError: if the folder cannot be written. The old one stays.
+    """
+    parent = os.path.dirname(path)
+    with _hidden_folder(path) as hidden:
+        new, old = os.path.join(hidden, "new"), os.path.join(hidden, _OLD)
+        os.mkdir(new)
+        yield new
+        for folder, _, names in os.walk(new):
+            for name in [*names, ""]:  # "" is the folder itself
+                _sync(os.path.join(folder, name))
+        # No call replaces a folder that has files. `_hidden_folder` brings the old one back if the next one
+        # fails, and `clear_unfinished` if this process is killed between the two.
+        if os.path.lexists(path):
+            os.rename(path, old)
+        os.rename(new, path)
+        _sync(parent)
+
+
+def remove_folder(path):
+    """Removes a folder, of which nobody ever sees a part; raises OSError if it cannot be removed."""
+    with _hidden_folder(path) as hidden:
+        os.rename(path, os.path.join(hidden, "removed"))
+
+
+def clear_unfinished(folder):
+    """Removes what a kill has left of `replace_folder`, `remove_folder` and `replace_file` in a folder."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if name.startswith(".") and os.path.isdir(path):
+            _close_hidden(path, os.path.join(folder, name[1:].rpartition(".")[0]))
+        elif name.endswith(_UNFINISHED) and os.path.isfile(path):
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def _hidden_folder(path):
+    """Context manager that yields a new hidden folder beside `path`, on the same file system."""
+    parent, name = os.path.split(path)
+    hidden = tempfile.mkdtemp(prefix=f".{name}.", dir=parent)
+    try:
+        yield hidden
+    finally:
+        _close_hidden(hidden, path)
+
+
+def _close_hidden(hidden, path):
+    """Removes a hidden folder; an old folder in it that has no replacement at `path` goes back there."""
+    old = os.path.join(hidden, _OLD)
+    if os.path.lexists(old) and not os.path.lexists(path):
+        os.rename(old, path)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _sync(path):
+    """Writes a file's content, or a folder's list of names, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some network file systems cannot do this for folders
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def replace_own_folder(what, path, names):
+    """Context manager like `replace_folder`, for a path that the user names.
 
     Args:
         what: text, the name of the argument that is `path`, for errors.
@@ -54,7 +132,6 @@ def replace_folder(what, path, names):
             one stays.
     """
     path = find_path(path)
-    parent, name = os.path.split(path)
     try:
         if os.path.lexists(path):
             if os.path.islink(path) or not os.path.isdir(path):
@@ -64,18 +141,9 @@ def replace_folder(what, path, names):
                 raise ConfigError(
                     f"{what} {path!r} has {others[0]!r}, which ALF has not written: it is not replaced"
                 )
-        os.makedirs(parent, exist_ok=True)
-        # Beside `path`, because a rename works only within a file system. A kill leaves only this hidden
-        # folder.
-        with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=parent) as temporary:
-            folder = os.path.join(temporary, "new")
-            os.mkdir(folder)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with replace_folder(path) as folder:
             yield folder
-            # At no time is there a half-written folder at `path`. The old one goes with the temporary folder,
-            # after the new one has its place.
-            if os.path.lexists(path):
-                os.rename(path, os.path.join(temporary, "old"))
-            os.rename(folder, path)
     except OSError as error:
         raise ConfigError(f"{what} {path!r} cannot be written: {error.strerror or error}") from error
 

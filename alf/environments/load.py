@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
-from alf.config.registry import bind_arguments, find_lost_binding, list_bindings
+from alf.config.registry import bind_arguments, list_bindings
 from alf.config.settings import Seed, configurable
 from alf.core.pickling import can_pickle
 from alf.environments.arguments import InfoKeys, NumWorkers, RenderMode
@@ -108,9 +108,8 @@ def load(
         env = gymnasium.make_vec(text, int(batch_size), **kwargs)
         return GymnasiumEnvironment(env, seed=seed, **wanted)
     # Gin is not configured in workers, so its bindings become arguments here, in this process.
-    call, makes, constructor = _bind(name, batch_size, limit, kwargs)
-    lost = find_lost_binding(call)
-    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
+    makes, constructor = _bind(name, batch_size, limit, kwargs)
+    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode)
     try:
         return PythonEnvironment(makes, seed, num_workers, **wanted)
     except gymnasium.error.DependencyNotInstalled:
@@ -161,7 +160,7 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
     """Finds the constructor of one of the environments that `load` would make with the same arguments.
 
     Returns:
-        a callable without arguments, and a text that names a binding that it would lose in a worker, or None.
+        a callable without arguments.
 
     Raises:
         ConfigError: if `name` is unknown, or names environments that step in C++, which `load` makes
@@ -172,12 +171,11 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
         raise ConfigError(f"load.name is {name!r}: environments that step in C++ cannot be made one by one")
     if str(name).startswith("pettingzoo:"):
         import_extra("pettingzoo", "pettingzoo")
-        call, [make] = _bind_call(_find_game(name.removeprefix("pettingzoo:")), 1, kwargs)
-        make = functools.partial(make_game, make, max_episode_steps, tuple(info_keys))
-        return make, find_lost_binding(call)
+        [make] = _bind_call(_find_game(name.removeprefix("pettingzoo:")), 1, kwargs)
+        return functools.partial(make_game, make, max_episode_steps, tuple(info_keys))
     limit = {"max_episode_steps": max_episode_steps} if max_episode_steps else {}
-    call, [make], _ = _bind(name, 1, limit, kwargs)
-    return make, find_lost_binding(call)
+    [make], _ = _bind(name, 1, limit, kwargs)
+    return make
 
 
 def has_vector_entry(name):
@@ -188,34 +186,34 @@ def has_vector_entry(name):
 
 
 def _bind(name, batch_size, limit, kwargs):
-    """Returns the call for `name`, B callables that each make an environment, and the constructor."""
+    """Returns B callables that each make the environment `name`, and its constructor."""
     if not callable(name):
         spec = _find_spec(name)
         _check_arguments_of_make(kwargs, spec.entry_point)
-        return *_bind_registered(spec, batch_size, {**limit, **kwargs}), spec.entry_point
-    call, makes = _bind_call(name, batch_size, kwargs)
+        return _bind_registered(spec, batch_size, {**limit, **kwargs}), spec.entry_point
+    makes = _bind_call(name, batch_size, kwargs)
     limited = [functools.partial(make_limited, x, x.func, **limit) for x in makes] if limit else makes
-    return call, limited, makes[0].func
+    return limited, makes[0].func
 
 
 def _bind_call(constructor, batch_size, kwargs):
+    # One by one, because gin makes another object of `@Other()` for each environment.
     call = functools.partial(constructor, **kwargs)
-    return call, [bind_arguments(call) for _ in range(batch_size)]
+    return [bind_arguments(call) for _ in range(batch_size)]
 
 
 def _bind_registered(spec, batch_size, kwargs):
-    """Returns the call of the constructor that an id names, and B callables that make environments."""
+    """Returns B callables that make environments of an id."""
     # The spec instead of the id: so a worker need not import the module that registered the id. Without the
     # checker of Gymnasium, which would check every step.
     make = functools.partial(gymnasium.make, spec, disable_env_checker=True, **kwargs)
     constructor = _find_imported(spec.entry_point)  # Gin can only have bindings of imported ones.
     if constructor is None:
-        return make, [make] * batch_size
+        return [make] * batch_size
     _check_arguments(spec.id, constructor, kwargs)
     call = functools.partial(constructor, **{**spec.kwargs, **kwargs})
-    # One by one, because gin makes another object of `@Other()` for each environment.
     bound = [bind_arguments(call) for _ in range(batch_size)]
-    return call, [make if x is call else functools.partial(make, **x.keywords) for x in bound]
+    return [make if x is call else functools.partial(make, **x.keywords) for x in bound]
 
 
 def _find_imported(entry_point):
@@ -243,24 +241,13 @@ def _check_arguments(name, constructor, kwargs):
         raise TypeError(f"the constructor of {name!r} {error}") from None
 
 
-def _render_or_step(makes, num_workers, constructor, render_mode, lost):
-    """Returns the callables that make environments, with the `render_mode`, and the number of workers.
-
-    `lost` names a binding that workers would lose, or is None.
-    """
-    here = "thread" if num_workers == "thread" else 0
-    if render_mode is not None:
-        makes = [functools.partial(make_rendered, make, constructor, render_mode) for make in makes]
-        # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
-        return makes, 1 if lost is None and can_pickle(makes) else here
-    if lost is None:
+def _render_or_step(makes, num_workers, constructor, render_mode):
+    """Returns the callables that make environments, with the `render_mode`, and the number of workers."""
+    if render_mode is None:
         return makes, num_workers
-    if num_workers not in ("auto", here):
-        raise ConfigError(
-            f"load.num_workers is {num_workers!r}: a worker would not know what gin binds to the callable "
-            f"of {lost}; set load.num_workers to 0, or let gin make the object: {lost}()"
-        )
-    return makes, here
+    makes = [functools.partial(make_rendered, make, constructor, render_mode) for make in makes]
+    # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
+    return makes, 1 if can_pickle(makes) else "thread" if num_workers == "thread" else 0
 
 
 def _find_callable(name):
@@ -346,9 +333,8 @@ def load_pettingzoo(
     if max_random_steps is not None:
         wanted["max_random_steps"] = max_random_steps
     constructor = name if callable(name) else _find_game(name)
-    call, makes = _bind_call(constructor, batch_size, kwargs)
-    lost = find_lost_binding(call)
-    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode, lost)
+    makes = _bind_call(constructor, batch_size, kwargs)
+    makes, num_workers = _render_or_step(makes, num_workers, constructor, render_mode)
     # The game is made by the same call as its environment, in the worker.
     makes = [functools.partial(make_game, make, max_episode_steps, info_keys) for make in makes]
     return MultiAgentEnvironment(PythonEnvironment(makes, seed, num_workers, **wanted), info_keys)

@@ -2,6 +2,8 @@
 """Evaluates an agent in exactly N episodes."""
 
 import collections
+import contextlib
+import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,6 +12,7 @@ import tensorflow as tf
 
 from alf.adapters import as_environment
 from alf.config.kinds import PositiveInt
+from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import Environment
 from alf.core.nest_utils import find_mismatch, to_tensor_spec
@@ -18,6 +21,10 @@ from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
 from alf.errors import ConfigError
 from alf.games.mapping import get_agents
+from alf.policies.agent import Agent
+from alf.runs.saved_run import SavedRun, make_env
+
+_NUM_ENVS = 8  # of a run
 
 
 class Episodes(NamedTuple):
@@ -39,8 +46,8 @@ class Episodes(NamedTuple):
 @checked
 def evaluate(
     agent: Any,
-    env: Environment,
-    num_episodes: PositiveInt,
+    env: Environment | None = None,
+    num_episodes: PositiveInt = 100,
     deterministic: bool = True,
     should_stop: Callable[[], bool] = lambda: False,
     on_step: Callable[[], Any] = lambda: None,
@@ -52,8 +59,9 @@ def evaluate(
     does not count. In games of several agents, N counts games, and each agent has one episode in each game.
 
     Args:
-        agent: `Agent`.
-        env: batched environment with the agent's specs; it is reset first.
+        agent: `Agent`; or the path of a run, or "alf:TASK", whose newest checkpoint acts.
+        env: batched environment with the agent's specs; it is reset first. None: that of the run, up to 8
+            side by side.
         num_episodes: int, N.
         deterministic: bool, whether the agent acts as well as it can, or explores like in training.
         should_stop: callable () -> bool, called before every step.
@@ -63,8 +71,13 @@ def evaluate(
         the `Episodes`; only the ones that have ended if `should_stop` returned True.
 
     Raises:
-        ConfigError: if the environment has other specs than the agent.
+        ConfigError: if the environment has other specs than the agent, or there is no such run.
     """
+    if isinstance(agent, (str, os.PathLike)):
+        with _open_run(agent, env, num_episodes) as (saved_agent, own_env):
+            return evaluate(saved_agent, own_env, num_episodes, deterministic, should_stop, on_step)
+    if env is None:
+        raise ConfigError("evaluate.env is None: name an environment, or a run in place of the agent")
     env = as_environment(env)
     _check_specs(agent, env)
     batch_size = env.batch_size
@@ -112,6 +125,20 @@ def evaluate(
         labels=games.label(np.array(rows, int), np.array(owner, int)),
         wins=_find_wins(places, returns) if len(games.agents) > 1 else (),
     )
+
+
+@contextlib.contextmanager
+def _open_run(root_dir, env, num_episodes):
+    """Context that gives the `Agent` of a run, and `env` or an environment of the run's."""
+    run = SavedRun(root_dir)
+    # Gin's configuration is one for the whole process, and may be a run's that trains here.
+    with own_config():
+        run.read_config()
+        policy = run.make_policy()
+        own = make_env(None, min(_NUM_ENVS, num_episodes)) if env is None else None
+    run.restore(policy)
+    with contextlib.nullcontext() if own is None else contextlib.closing(own):
+        yield Agent(policy), env if own is None else own
 
 
 class _Games:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt, WholeNumber
+from alf.config.parsing import operative_config
 from alf.config.settings import Role, configurable
 from alf.core.devices import HOST
 from alf.core.running_time import running_time
@@ -124,6 +125,7 @@ class Evaluator:
         self._session: Any = None
         self._thread: Any = None
         self._policy: Any = None
+        self._config = ""  # the run's operative configuration
         self._remote: Any = []  # each `RayEvaluator`, if there are any
         self._is_busy = False
         self._stepped_at: float | None = None  # `running_time` of the last step of the present evaluation
@@ -146,6 +148,7 @@ class Evaluator:
             # then there is nothing to close.
             self._remote = [self._make_remote() for _ in range(self._num_workers)]
         self._session = Session(self._policy, **self._settings, env=self._make_env)
+        self._config = operative_config()  # now, as in `run` gin may have the settings of something else
         if self._num_workers > 1 and self._session.num_games != self._settings["batch_size"]:
             self.close()
             raise ConfigError(
@@ -166,7 +169,7 @@ class Evaluator:
         if self._place == "process":
             self._session = start_processes(root_dir, parts)
         elif self._place == "cluster":
-            self._session = start_in_cluster(self._remote, self._policy, parts)
+            self._session = start_in_cluster(self._remote, self._policy, parts, self._config)
         self._last_steps, self._last_time = env_steps, time.monotonic()
         # A daemon, so that an environment that hangs does not keep the process alive after `close`.
         # The session as an argument: `close` may have taken it away before the thread begins.

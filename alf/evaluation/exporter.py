@@ -24,12 +24,15 @@ import tensorflow as tf
 from absl import logging
 
 from alf import adapters
-from alf.core.files import find_path, replace_folder
+from alf.core.annotations import FilePath
+from alf.core.files import find_path, replace_own_folder
 from alf.core.xla import without_xla
 from alf.errors import ConfigError
 from alf.policies.flat_policy import FlatPolicy
+from alf.policies.policy import Policy
 from alf.policies.saved_policy import make_saved_policy
 from alf.runs.checkpoint_files import tell
+from alf.runs.saved_run import load_agent
 from alf.version import __version__
 
 SIGNATURE_FILE, TFLITE_FILE, ONNX_FILE = "signature.json", "policy.tflite", "policy.onnx"
@@ -41,11 +44,19 @@ _OPSET = 17
 _ONNX_SECONDS = 600.0
 
 
-def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agents=False, overwrite=False):
+def export(
+    policy: Policy | FilePath,
+    output: FilePath,
+    deterministic: bool = True,
+    tflite: bool = False,
+    onnx: bool = False,
+    tf_agents: bool = False,
+    overwrite: bool = False,
+) -> list[str]:
     """Writes a policy into a new folder, completely or not at all.
 
     Args:
-        policy: `Policy`.
+        policy: `Policy`; or the path of a run, or "alf:TASK", whose newest checkpoint is exported.
         output: path of the folder.
         deterministic: bool, whether the exported policy acts as well as it can, or explores like in training.
         tflite, onnx: bools, whether to write these files, too.
@@ -59,6 +70,8 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agen
     Raises:
         ConfigError: if the policy cannot be converted, the folder cannot be written, or a package is missing.
     """
+    if isinstance(policy, (str, os.PathLike)):
+        policy = load_agent(policy).policy
     if onnx and importlib.util.find_spec("tf2onnx") is None:
         command = shlex.join(onnx_command("DIR"))
         raise ConfigError(
@@ -68,7 +81,7 @@ def export(policy, output, deterministic=True, tflite=False, onnx=False, tf_agen
         adapters.import_adapter("make_saver", "tf_agents")
     if os.path.lexists(find_path(output)) and not overwrite:
         raise ConfigError(f"output {output!r} exists: choose another one, or overwrite it")
-    with replace_folder("output", output, _NAMES) as folder, _quiet(), without_xla():
+    with replace_own_folder("output", output, _NAMES) as folder, _quiet(), without_xla():
         flat, select_ops = FlatPolicy(policy, deterministic), []
         if onnx:
             _check_no_bfloat16(flat)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import gin
 
-from alf.config.parsing import operative_config, parse_operative_config
+from alf.config.parsing import parse_operative_config
 from alf.core.devices import take_memory_as_needed
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
@@ -273,7 +273,7 @@ def start_processes(root_dir, parts):
     return WorkerSession([EvaluationProcess(root_dir, part) for part in parts])
 
 
-def start_in_cluster(evaluators, policy, parts):
+def start_in_cluster(evaluators, policy, parts, config):
     """Makes a `WorkerSession` in processes that Ray starts anywhere in a cluster.
 
     It sends weights rather than the path of a checkpoint, because the run's files may only be on this
@@ -283,12 +283,13 @@ def start_in_cluster(evaluators, policy, parts):
         evaluators: list of `RayEvaluator`, not started.
         policy: `Policy` like the policy that learns; its variables are changed.
         parts: a result of `divide`, as many as there are evaluators.
+        config: text, the run's operative configuration.
     """
     spec = policy.time_step_spec
     specs = spec.observation, policy.action_spec, spec.reward
     for evaluator, part in zip(evaluators, parts, strict=True):
         # It does not wait: Ray looks for a place, and the process imports TensorFlow, while training begins.
-        evaluator.start(functools.partial(_make_evaluate, operative_config(), specs, part))
+        evaluator.start(functools.partial(_make_evaluate, config, specs, part))
 
     def read(path):
         restore_policy(policy, path)

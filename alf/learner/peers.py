@@ -52,7 +52,7 @@ def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
     except RuntimeError as error:
         raise ConfigError(
             "MultiWorkerMirroredStrategy must be made before TensorFlow starts: set Experiment.strategy "
-            f"= @MultiWorkerMirroredStrategy, and not Learner.strategy ({error})"
+            f"= @MultiWorkerMirroredStrategy, and not LearnerSettings.strategy ({error})"
         ) from None
     except tf.errors.OpError as error:
         raise LostPeerError(f"TensorFlow could not connect the learner processes: {error}") from None

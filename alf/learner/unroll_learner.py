@@ -89,8 +89,11 @@ class UnrollLearner(Learner):
 
     def _train_on_next(self):
         """Makes the updates of the next batch of the replayer; returns their summary, and the batch."""
-        # A stream of its own: the updates draw at the same count.
-        with self.stream.spawn(0).at([(0, self.progress.updates)]):
+        if self.replayer.draws:
+            # A stream of its own: the updates draw at the same count.
+            with self.stream.spawn(0).at([(0, self.progress.updates)]):
+                experience, num_fresh = self.replayer.replay_all()
+        else:
             experience, num_fresh = self.replayer.replay_all()
         # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
         return self._train_on((experience, tf.constant(num_fresh))), experience

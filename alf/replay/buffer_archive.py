@@ -11,8 +11,7 @@ A file has the format of `numpy.savez` (`numpy.load(path)` reads it) and these a
     step_type, reward, discount, observation, prev_action, action, info, policy_version, env_info:
         [R, B, ...]; a nest has one array for each leaf, for example "observation/position". `env_id` is
         i * B + column.
-    position: int64 [E], the position of the newest time step of each environment in the buffer. Files of
-        earlier versions have none.
+    position: int64 [E], the position of the newest time step of each environment in the buffer.
     priority: float64 [R, B], only in a prioritized buffer: the priority of the sequence that begins there,
         raised to alpha; 0 where no sequence begins.
     state: [U, B, ...], state_begin, state_end: int64 [E]; only if there is a recurrent state. Entries

@@ -209,7 +209,7 @@ def _find_place(archive, header, replayer, first_column=0):
     num_unrolls = -(-(replayer.max_steps + 1) // replayer.unroll_length)
     last = replayer.steps.numpy()[envs[:, 0]] + num_unrolls * replayer.unroll_length
     # A new replayer takes the file's positions, so that a run that continues draws the same sequences.
-    if not replayer.steps.numpy().any() and "position.npy" in archive.namelist():
+    if not replayer.steps.numpy().any():
         last = read_array(archive, "position")
     first = last - np.clip(end - begin - 1, 0, replayer.max_steps)
     return _Place(envs, first, last, _make_tables(replayer, batch_size, first_column))

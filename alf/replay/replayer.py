@@ -82,9 +82,12 @@ class UnrollReplayer(Replayer):
 
     Attributes:
         has_more: bool, whether `replay_all` can be called again before anything else is observed.
+        draws: class attribute. True if `replay_all` draws random numbers by `alf.ops.draws`: they come from
+            the learner's stream then.
     """
 
     has_more: Any = False
+    draws = False
 
     @abc.abstractmethod
     def replay_all(self) -> tuple[Experience, int]:

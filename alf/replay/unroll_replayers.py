@@ -127,6 +127,7 @@ class MixInReplayer(OneTimeReplayer):
     """
 
     name = "mix_in"
+    draws = True
 
     def __init__(
         self,

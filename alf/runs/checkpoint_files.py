@@ -1,33 +1,38 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The files of checkpoints. Checkpoint N, of train iteration N, has these in the folder `checkpoints`:
+"""The files of checkpoints. Checkpoint N, of train iteration N, is the folder `checkpoints/ckpt-N` with:
 
-    ckpt-N.index, ckpt-N.data-00000-of-00001: TensorFlow's checkpoint; `tf.train.load_checkpoint` reads it.
-    ckpt-N.partial: an empty file, which is there while the others are written or removed. Where it stays
-        without `ckpt-N.complete`, that was cut off, and the next save removes the checkpoint.
-    ckpt-N.complete: JSON; the number of updates, and the CRC-32 of each of TensorFlow's files. It is written
-        last. A checkpoint whose files have other checksums, or that has neither of these two files because
-        somebody copied only TensorFlow's, is damaged.
-    ckpt-N.diverged: `ckpt-N.complete` under another name: these weights led to an update that was not finite.
+    weights.index, weights.data-00000-of-00001: TensorFlow's checkpoint of all variables, which
+        `tf.train.load_checkpoint("ckpt-N/weights")` reads. TensorFlow checks its own checksum of each value.
+    state.json: the state that Python keeps, with a checksum.
+    replay_buffer.npz: the experience (`alf.replay.buffer_archive`), only with `Experiment.deterministic`.
+    evaluation.json: the figures of an evaluation, only in `checkpoints/best`.
 
-The folders `best` and `evaluated` in `checkpoints` have one checkpoint each, which the evaluations of a run
-keep there. The path of a checkpoint, here and in TensorFlow, ends in "ckpt-N".
+The folder gets its name when it is whole, and nothing in it changes afterwards. The name `ckpt-N.diverged`
+says that these weights led to an update that was not finite. The folders `best` and `evaluated` in
+`checkpoints` have one checkpoint each, which the evaluations of a run keep there.
 """
 
 import contextlib
 import json
+import math
 import os
 import re
 import shutil
 import zlib
 
 import tensorflow as tf
+from absl import logging
 
-from alf.core.files import replace_file
+from alf.core.files import remove_folder, replace_folder, write_file
 from alf.errors import ConfigError
-from alf.runs.checkpoint_variables import find_misfits, list_some
+from alf.runs.checkpoint_variables import list_some, match_variables, read_values
 
-PARTIAL, COMPLETE, DIVERGED = ".partial", ".complete", ".diverged"
-_CHUNK_BYTES = 1 << 24  # read at once for a checksum: 16 MiB
+DIVERGED = ".diverged"
+_WEIGHTS, _STATE, _EVALUATION = "weights", "state.json", "evaluation.json"
+
+
+class DamagedError(ConfigError):
+    """A checkpoint lacks files, or they are not what was written."""
 
 
 def path_of(folder, number):
@@ -35,96 +40,109 @@ def path_of(folder, number):
     return os.path.join(folder, f"ckpt-{number}")
 
 
-def list_numbers(folder, ending=COMPLETE):
-    """Lists the numbers, ascending, of the checkpoints that have a file with this ending; None: any file."""
+def is_checkpoint(path):
+    """Whether a folder is a checkpoint, which may be damaged."""
+    return os.path.exists(os.path.join(path, f"{_WEIGHTS}.index"))
+
+
+def list_numbers(folder, ending=""):
+    """Lists the numbers, ascending, of the checkpoints in a folder whose names have this ending."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    pattern = r"[._].*" if ending is None else re.escape(ending)
-    found = (re.fullmatch(rf"ckpt-(\d+){pattern}", name) for name in names)
-    return sorted({int(match[1]) for match in found if match})
+    found = (re.fullmatch(rf"ckpt-(\d+){re.escape(ending)}", name) for name in names)
+    return sorted(int(match[1]) for match in found if match)
 
 
-def list_finished(folder):
-    """Lists the numbers, ascending, of the checkpoints that were not cut off or set aside.
-
-    Some may be damaged.
-    """
-    # `.complete` decides, whatever else is there. Without it TensorFlow's index counts, unless a marker says
-    # that the write was cut off or that the weights were set aside: somebody has copied only TensorFlow's
-    # files, and `find_damage` then names the file that is missing.
-    unmarked = {*list_numbers(folder, ".index")} - {*list_numbers(folder, PARTIAL)}
-    return sorted({*list_numbers(folder)} | unmarked - {*list_numbers(folder, DIVERGED)})
+def write_weights(folder, root):
+    """Writes all variables below a `tf.train.Checkpoint` into a folder."""
+    root.write(os.path.join(folder, _WEIGHTS))
 
 
-def list_cut_off(folder):
-    """Lists the numbers, ascending, of the checkpoints whose write or removal was cut off."""
-    whole = {*list_numbers(folder), *list_numbers(folder, DIVERGED)}
-    return sorted({*list_numbers(folder, PARTIAL)} - whole)
+def write_state(folder, state):
+    """Writes a dict of JSON into a folder."""
+    text = json.dumps(state)
+    with open(os.path.join(folder, _STATE), "w", encoding="utf-8") as file:
+        file.write(f'{{"crc32": {_checksum(text)},\n"state": {text}}}\n')
 
 
-def begin(path):
-    """Marks a checkpoint as partial, and removes all other files that it has. Then it can be written."""
-    folder, start = os.path.split(path)
-    make_folder(folder)
-    # First: if this process is killed now, the rest counts as cut off, and never as a damaged checkpoint.
-    open(path + PARTIAL, "wb").close()
-    with contextlib.suppress(OSError):
-        # The promise goes before the files that it is about.
-        os.remove(path + COMPLETE)
-    for name in os.listdir(folder):
-        if re.match(rf"{re.escape(start)}[._]", name) and name != start + PARTIAL:
-            file = os.path.join(folder, name)  # TensorFlow writes in a temporary folder
-            shutil.rmtree(file) if os.path.isdir(file) else os.remove(file)
+def read_state(path):
+    """Reads the dict of `write_state` from a checkpoint; raises DamagedError."""
+    with _damages(path, _STATE):
+        with open(os.path.join(path, _STATE), encoding="utf-8") as file:
+            content = json.load(file)
+        if _checksum(json.dumps(content["state"])) != content["crc32"]:
+            raise ValueError("it has another checksum")
+        return content["state"]
 
 
-def mark_complete(path, updates):
-    """Writes the file that makes a checkpoint complete; `updates`, an int, counts the updates of its weights.
-
-    Call this last: the checksums put the other files on the disk, and only then is the checkpoint promised.
-    """
-    folder, start = os.path.dirname(path), os.path.basename(path)
-    # Listed before `.complete` exists, which cannot have a checksum of itself.
-    names = [n for n in os.listdir(folder) if n.startswith(start + ".") and n != start + PARTIAL]
-    checksums = {name: _checksum(os.path.join(folder, name)) for name in names}
-    with replace_file(path + COMPLETE) as file:
-        file.write(json.dumps({"updates": updates, "crc32": checksums}).encode())
-    with contextlib.suppress(OSError):
-        os.remove(path + PARTIAL)
+def _checksum(text):
+    return zlib.crc32(text.encode())
 
 
-def read_complete(path):
-    """Reads the dict that `mark_complete` has written; a damaged file may raise nearly any error."""
-    with open(path + COMPLETE, "rb") as file:
-        return json.loads(file.read())
+def read_variables(path, root, what):
+    """Reads the values of all variables below an object, and assigns none.
 
+    Args:
+        path: of the checkpoint.
+        root: object; the same attributes lead to the same variables in the checkpoint. The checkpoint may
+            have more: a policy is restored from the checkpoint of a whole learner.
+        what: text that names the object in errors, for example "policy".
 
-def find_damage(path):
-    """Returns None if a checkpoint is whole, or a text that says how it is damaged."""
-    if not os.path.exists(path + COMPLETE):
-        return f"{os.path.basename(path)}{COMPLETE} is missing, copy it, too"
-    try:
-        for name, checksum in read_complete(path)["crc32"].items():
-            # All files are read before any variable is assigned: the run can still take the checkpoint
-            # before.
-            if _checksum(os.path.join(os.path.dirname(path), name)) != checksum:
-                return f"{name} has another checksum"
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return repr(error)
-    return None
-
-
-def read_into(checkpoint, path, what):
-    """Gives the objects of a `tf.train.Checkpoint` the values of a checkpoint's files.
+    Returns:
+        list of pairs (variable, NumPy array).
 
     Raises:
-        ConfigError: if the files do not fit; its text calls the objects `what`, for example "policy".
-        OSError, tf.errors.OpError: if the files cannot be read.
+        DamagedError: if the files are damaged.
+        ConfigError: if they do not fit.
     """
-    misfits = find_misfits(checkpoint, tf.train.load_checkpoint(path))
-    if misfits:  # Checked here because TensorFlow would show the values of all variables, and warn.
+    with open_weights(path) as reader:
+        values, misfits = read_values(reader, *match_variables(reader, root))
+    if misfits:
         raise ConfigError(f"the checkpoint {path} does not fit this {what}: {list_some(misfits)}")
-    # `write` made the files, so `read` and not `restore`, which expects a counter of saves. Parts may
-    # stay unused: a policy is restored from the checkpoint of a whole learner.
-    checkpoint.read(path).assert_existing_objects_matched().expect_partial()
+    return values
+
+
+@contextlib.contextmanager
+def open_weights(path):
+    """Context manager that yields `tf.train.load_checkpoint`; errors of the files become a DamagedError."""
+    with _damages(path, _WEIGHTS):
+        yield tf.train.load_checkpoint(os.path.join(path, _WEIGHTS))
+
+
+@contextlib.contextmanager
+def _damages(path, name):
+    try:
+        yield
+    except ConfigError:
+        raise
+    # What TensorFlow and `json` raise for files that are missing, cut off or changed.
+    except (OSError, tf.errors.OpError, ValueError, TypeError, LookupError) as error:
+        raise DamagedError(f"the checkpoint {path} is damaged: {name}: {tell(error)}") from None
+
+
+def read_first(paths, read):
+    """Reads the first of several checkpoints that is not damaged; logs those that are.
+
+    Args:
+        paths: list of paths.
+        read: callable that takes a path and may raise DamagedError.
+
+    Returns:
+        (path, what `read` returned).
+
+    Raises:
+        DamagedError: if all are damaged.
+    """
+    damages = []
+    for path in paths:
+        try:
+            content = read(path)
+        except DamagedError as error:
+            damages.append(str(error))
+            continue
+        for damage in damages:
+            logging.error("%s; %s is taken in its place", damage, path)
+        return path, content
+    raise DamagedError("; ".join(damages))
 
 
 def tell(error):
@@ -133,43 +151,63 @@ def tell(error):
 
 
 def remove(path):
-    """Removes all files of a checkpoint."""
-    with contextlib.suppress(OSError):
-        begin(path)
-        # The marker goes last: a kill before leaves a checkpoint that counts as cut off, not a damaged one.
-        os.remove(path + PARTIAL)
+    """Removes a checkpoint, or logs why it stays: the run can go on with it."""
+    try:
+        remove_folder(path)
+    except OSError as error:
+        logging.warning("the checkpoint %s cannot be removed: %s", path, error)
 
 
-def keep(path, folder):
-    """Keeps a checkpoint in another folder, in place of the checkpoint there; returns its path there.
+def keep_best(path, folder, evaluation):
+    """Keeps a checkpoint in a folder, in place of the checkpoints there; returns its path there.
 
     The files are links to the same content where the file system can do that, so that they cost no space.
+
+    Args:
+        path: of the checkpoint.
+        folder: path of the folder.
+        evaluation: dict of JSON, the content of `evaluation.json`.
     """
-    make_folder(folder)
-    source, name = os.path.split(path)
-    kept = os.path.join(folder, name)
-    begin(kept)
-    # ".complete" comes last, and old checkpoints go only after that: a kill leaves the old one.
-    parts = [part for part in os.listdir(source) if part.startswith(f"{name}.")]
-    for part in sorted(parts, key=lambda part: part.endswith(COMPLETE)):  # False before True
-        _link(os.path.join(source, part), os.path.join(folder, part))
-    os.remove(kept + PARTIAL)
+    kept = os.path.join(folder, os.path.basename(path))
+    with replace(kept) as new:
+        for name in os.listdir(path):
+            _link(os.path.join(path, name), os.path.join(new, name))
+        write_file(os.path.join(new, _EVALUATION), json.dumps(evaluation, indent=1) + "\n")
+    # Afterwards: a kill before leaves both, of which `list_best` says which is the better one.
     remove_others(kept)
     return kept
+
+
+def list_best(folder):
+    """Lists (mean return of its evaluation, path) of each checkpoint in a folder, the best one first."""
+    paths = [path_of(folder, number) for number in list_numbers(folder)]
+    return sorted(((_read_mean(path), path) for path in paths), reverse=True)
+
+
+def _read_mean(path):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        with open(os.path.join(path, _EVALUATION), encoding="utf-8") as file:
+            return float(json.load(file)["figures"]["return"]["mean"])
+    return -math.inf  # a damaged file has nothing to beat
 
 
 def remove_others(path):
     """Removes all other checkpoints in the folder of a checkpoint."""
     folder = os.path.dirname(path)
-    for number in list_numbers(folder, ending=None):
+    for number in list_numbers(folder):
         if path_of(folder, number) != path:
             remove(path_of(folder, number))
 
 
-def make_folder(folder):
-    """Makes a folder, but not its parent: if somebody has removed or renamed a root_dir, it stays so."""
+@contextlib.contextmanager
+def replace(path):
+    """Context manager that yields a new folder, which becomes the checkpoint at `path` at the end."""
+    # The folder of the checkpoints, but not its parent: if somebody has removed or renamed a root_dir, it
+    # stays so.
     with contextlib.suppress(FileExistsError):
-        os.mkdir(folder)
+        os.mkdir(os.path.dirname(path))
+    with replace_folder(path) as folder:
+        yield folder
 
 
 def _link(source, target):
@@ -178,13 +216,3 @@ def _link(source, target):
         os.link(source, target)
     except OSError:  # a file system without links
         shutil.copyfile(source, target)
-
-
-def _checksum(path):
-    """Returns the CRC-32 of a file, after its content has reached the disk."""
-    checksum = 0
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())  # The kernel may else write ".complete" to the disk before this file.
-        while chunk := file.read(_CHUNK_BYTES):
-            checksum = zlib.crc32(chunk, checksum)
-    return checksum

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The variables of checkpoints by name, and how they differ from the variables of objects.
+"""The variables of checkpoints by name, and their values for the variables of objects.
 
 A variable's name is the way to it through attributes, without their leading underscores. Seen from an
 `ActorCriticPolicy`, for example, the names in its encoder begin with "network/torso/encoder". The names in
@@ -15,7 +15,7 @@ _MAX_SHOWN = 5
 
 
 def list_saved(reader, way):
-    """Returns the keys in a checkpoint, by name, of all variables below one of its objects.
+    """Returns the keys in a checkpoint, by name, of all variables below one of its objects but the counters.
 
     Args:
         reader: `tf.train.load_checkpoint` of the checkpoint.
@@ -31,7 +31,7 @@ def list_saved(reader, way):
         if node_id is None:
             return None
     found = {name: graph.find_key(node_id) for name, node_id in _walk(node_id, graph.children, int)}
-    return {name: key for name, key in found.items() if key is not None}
+    return {name: key for name, key in found.items() if key is not None and not _is_counter(name)}
 
 
 class _SavedGraph:
@@ -53,13 +53,21 @@ class _SavedGraph:
 
 
 def list_variables(module):
-    """Returns a dict of all variables below a module by name."""
+    """Returns a dict by name of all variables below a module but the counters."""
+    return {name: x for name, x in _find_variables(module).items() if not _is_counter(name)}
+
+
+def _find_variables(module):
     found = _walk(module, tf.train.TrackableView.children, id)
     return {name: node for name, node in found if isinstance(node, tf.Variable)}
 
 
+def _is_counter(name):
+    return _COUNTERS in name.split("/")
+
+
 def _walk(root, children, identify):
-    """Yields (name, object) once for each object below `root`, in attributes' order, without counters."""
+    """Yields (name, object) once for each object below `root`, in attributes' order."""
     # `seen` keeps the objects alive, so that Python does not give their ids to others.
     stack, seen = [((), root)], {}
     while stack:
@@ -67,39 +75,20 @@ def _walk(root, children, identify):
         if identify(node) in seen:
             continue
         seen[identify(node)] = node
-        if _COUNTERS not in way:
-            yield "/".join(way), node
+        yield "/".join(way), node
         below = [((*way, name.lstrip("_")), child) for name, child in children(node).items()]
         stack += reversed(below)  # The last entry is taken first.
 
 
-def leave_out(root, variables):
-    """Makes an object through which TensorFlow restores `root`, but not some of its variables.
-
-    The same attributes lead to the same variables.
-    """
-    made = {id(variable): None for variable in variables}
-
-    def rebuild(node):
-        if id(node) not in made:
-            is_whole = isinstance(node, tf.Variable)
-            # Noted before its children, which may lead back to it.
-            made[id(node)] = twin = node if is_whole else tf.train.Checkpoint()
-            for name, child in () if is_whole else tf.train.TrackableView.children(node).items():
-                if (part := rebuild(child)) is not None:
-                    setattr(twin, name, part)
-        return made[id(node)]
-
-    return rebuild(root)
-
-
-def find_misfits(root, reader):
-    """Lists texts: which variables below an object cannot be restored from a checkpoint.
+def match_variables(reader, root):
+    """Finds the variables below an object in a checkpoint, where the same attributes lead to them.
 
     Args:
-        root: the object that TensorFlow would restore: the same attributes lead to the same variables in the
-            checkpoint.
         reader: `tf.train.load_checkpoint` of the checkpoint.
+        root: the object.
+
+    Returns:
+        (keys, variables): dicts by name of the keys in the checkpoint, and of `tf.Variable`s.
     """
     graph = _SavedGraph(reader)
 
@@ -113,31 +102,44 @@ def find_misfits(root, reader):
     found = dict(_walk((root, 0), children, lambda pair: id(pair[0])))
     matched = {id(node) for node, _ in found.values()}
     variables = {name: node for name, (node, _) in found.items() if isinstance(node, tf.Variable)}
-    variables |= {name: x for name, x in list_variables(root).items() if id(x) not in matched}
+    variables |= {name: x for name, x in _find_variables(root).items() if id(x) not in matched}
     keys = {name: graph.find_key(node_id) for name, (_, node_id) in found.items()}
-    return find_differences(reader, {name: key for name, key in keys.items() if key}, variables)
+    return {name: key for name, key in keys.items() if key}, variables
 
 
-def find_differences(reader, keys, variables):
-    """Lists texts: which variables are not in a checkpoint, or are not finite or of another type there.
-
-    It reads all values before anyone assigns one: with weights of NaN nobody may act or train.
+def read_values(reader, keys, variables):
+    """Reads the values of variables from a checkpoint, all before anyone assigns one.
 
     Args:
         reader: `tf.train.load_checkpoint` of the checkpoint.
         keys: dict by name of the keys under which the checkpoint has the values.
         variables: dict by name of `tf.Variable`s.
+
+    Returns:
+        (values, misfits): a list of pairs (variable, NumPy array); and a list of texts, which variables are
+        not in the checkpoint, or are not finite or of another type there. With weights of NaN nobody may act
+        or train.
     """
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    wrong = [f"{name} is not in the checkpoint" for name in variables.keys() - keys.keys()]
-    for name in keys.keys() & variables.keys():
+    misfits = [f"{name} is not in the checkpoint" for name in variables.keys() - keys.keys()]
+    values = []
+    for name in sorted(keys.keys() & variables.keys()):
         ours = variables[name].dtype, variables[name].shape.as_list()
         theirs = dtypes[keys[name]], shapes[keys[name]]
         if ours != theirs:
-            wrong.append(f"{name} is {_describe(*theirs)} there, {_describe(*ours)} here")
-        elif ours[0].is_floating and not tf.reduce_all(tf.math.is_finite(reader.get_tensor(keys[name]))):
-            wrong.append(f"{name} is not finite there")
-    return wrong
+            misfits.append(f"{name} is {_describe(*theirs)} there, {_describe(*ours)} here")
+            continue
+        value = reader.get_tensor(keys[name])
+        if ours[0].is_floating and not tf.reduce_all(tf.math.is_finite(value)):
+            misfits.append(f"{name} is not finite there")
+        values.append((variables[name], value))
+    return values, misfits
+
+
+def assign_values(values):
+    """Assigns the values that `read_values` has read."""
+    for variable, value in values:
+        variable.assign(value)
 
 
 def _describe(dtype, shape):

@@ -2,26 +2,26 @@
 """Checkpointer: saves and restores a run. `alf.runs.checkpoint_files` describes the files.
 
 All checkpoints share one file of the replay buffer, `replay_buffer.npz`, in the format of
-`alf.replay.buffer_archive`. With several policies each has a file of its own, `replay_buffer_NAME.npz`. In a
-run with `Experiment.deterministic` each checkpoint has its own, `ckpt-N.replay_buffer.npz`.
+`alf.replay.buffer_archive`: it may have many GB, and is written while training goes on. With several policies
+each has a file of its own, `replay_buffer_NAME.npz`. In a run with `Experiment.deterministic` each checkpoint
+has its own in its folder.
 """
 
 import concurrent.futures
 import contextlib
-import json
 import math
 import os
 
 import tensorflow as tf
 from absl import logging
 
-from alf.core.files import replace_file
+from alf.core.files import clear_unfinished, remove_folder
 from alf.errors import ConfigError, DivergedError, SaveError
 from alf.runs import checkpoint_files as files
-from alf.runs.checkpoint_variables import leave_out
+from alf.runs.checkpoint_variables import assign_values
 
 
-class Checkpointer(tf.train.experimental.PythonState):
+class Checkpointer:
     """Saves and restores a learner with its algorithm and policy, the driver's metrics and the iterations.
 
     The attribute `iterations`, an int, counts the train iterations since the run first began, over all its
@@ -43,14 +43,13 @@ class Checkpointer(tf.train.experimental.PythonState):
         self._path = path
         self._driver, self._learner = driver, learner
         self._max_to_keep = max_to_keep
-        self._replayers = _find_replayers(learner, path) if saves_replay_buffer else {}
+        self._replayers = _find_replayers(learner) if saves_replay_buffer else {}
         self._compresses = saves_replay_buffer == "compressed"
         # One thread: two writers of the same file would replace each other's work in any order.
         self._background = concurrent.futures.ThreadPoolExecutor(1, "save-replay-buffer")
         self._replay_saved = None  # the future of the last write in the background
         self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
-        # TensorFlow saves this object by its `serialize`, in the same checkpoint as the variables.
-        self._checkpoint = tf.train.Checkpoint(learner=learner, state=self)
+        self._root = tf.train.Checkpoint(learner=learner)
 
     def save(self, is_last=False):
         """Writes a checkpoint of the present state; returns its path.
@@ -72,7 +71,7 @@ class Checkpointer(tf.train.experimental.PythonState):
     @property
     def is_saved(self):
         """Whether the newest checkpoint has the present train iteration."""
-        return self._newest == self._prefix(self.iterations)
+        return self._newest == self._path_of(self.iterations)
 
     def save_for_evaluation(self):
         """Saves in the folder `evaluated`, without the replay buffer; returns the path.
@@ -81,7 +80,8 @@ class Checkpointer(tf.train.experimental.PythonState):
         """
         path = files.path_of(os.path.join(self._path, "evaluated"), self.iterations)
         with _save_errors():
-            files.make_folder(self._path)  # before the first checkpoint
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self._path)  # before the first checkpoint
             self._write(path)
             files.remove_others(path)
         return path
@@ -89,24 +89,16 @@ class Checkpointer(tf.train.experimental.PythonState):
     def keep_best(self, evaluation):
         """Keeps the checkpoint of an `Evaluation` in the directory `best`, if its mean return is the highest.
 
-        Returns whether it was kept. The file `best/evaluation.json` has the figures.
+        Returns whether it was kept. The file `evaluation.json` in the checkpoint has the figures.
         """
-        folder = os.path.join(self._path, "best")
-        path, mean = os.path.join(folder, "evaluation.json"), evaluation.figures["return"]["mean"]
-        if math.isnan(mean):  # nothing would ever be more
+        folder, mean = os.path.join(self._path, "best"), evaluation.figures["return"]["mean"]
+        # NaN is refused first: nothing would ever be more.
+        if math.isnan(mean) or any(mean <= kept for kept, _ in files.list_best(folder)):
             return False
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            with open(path, encoding="utf-8") as file:
-                # Not `<=`: a mean of NaN is not the best one either. A damaged file has nothing to beat.
-                if not mean > json.load(file)["figures"]["return"]["mean"]:
-                    return False
         try:
-            # The file comes second: after a kill between the two, the old figures are those to beat.
-            kept = files.keep(evaluation.path, folder)
-            content = evaluation._replace(path=kept)._asdict()
+            content = evaluation._asdict()
             del content["video"]
-            with replace_file(path) as file:
-                file.write((json.dumps(content, indent=1) + "\n").encode())
+            files.keep_best(evaluation.path, folder, content)
         except OSError as error:
             raise SaveError(f"the best checkpoint could not be kept: {error}") from error
         return True
@@ -123,29 +115,36 @@ class Checkpointer(tf.train.experimental.PythonState):
     def restore(self):
         """Restores the newest checkpoint that is not damaged; returns its path, or None if there is none.
 
-        Damaged checkpoints are logged. ConfigError is raised if the checkpoint does not fit the algorithm, or
-        if all checkpoints are damaged: a run that began anew would replace them.
+        Removes what a kill has left of a save before, so only the run that has locked the directory may call
+        it. Damaged checkpoints are logged. ConfigError is raised if the checkpoint does not fit the
+        algorithm, or if all checkpoints are damaged: a run that began anew would replace them.
         """
-        damages = []
-        for number in reversed(files.list_finished(self._path)):
-            path = self._prefix(number)
-            damage = files.find_damage(path)
-            if damage is None:
-                break
-            damages.append(f"{path} is damaged: {damage}")
-        else:
-            if damages:
-                raise ConfigError(f"no checkpoint is whole: {'; '.join(damages)}")
+        for folder in (self._path, *(os.path.join(self._path, name) for name in ("best", "evaluated"))):
+            if os.path.isdir(folder):
+                clear_unfinished(folder)
+        paths = [self._path_of(number) for number in reversed(files.list_numbers(self._path))]
+        if not paths:
             return None
-        for damage in damages:
-            logging.error("%s; %s is restored in its place", damage, path)
-        files.read_into(self._checkpoint, path, "algorithm")
+        path, (values, state) = files.read_first(paths, self._read)
+        assign_values(values)
+        self._set_state(state)
         # The learner has the state of these files now: a save before the next iteration writes nothing.
         self._newest = path
-        for replay_path, replayer in self._replayers.items():
-            own = _own_replay_path(path, replay_path)
-            _load_replay_buffer(replayer, own if os.path.exists(own) else replay_path)
+        if not self._driver.deterministic:
+            for name, replayer in self._replayers.items():
+                _load_replay_buffer(replayer, os.path.join(self._path, name))
         return path
+
+    def _read(self, path):
+        """Reads (values, state) of a checkpoint, and loads the replay buffer that it may have for itself."""
+        content = files.read_variables(path, self._root, "algorithm"), files.read_state(path)
+        if self._driver.deterministic:
+            for name, replayer in self._replayers.items():
+                try:
+                    replayer.load(os.path.join(path, name))
+                except ConfigError as error:
+                    raise files.DamagedError(f"the checkpoint {path} is damaged: {error}") from None
+        return content
 
     def restore_callbacks(self):
         """Gives the `callbacks` their states in the checkpoint that was restored, if it has any."""
@@ -162,65 +161,69 @@ class Checkpointer(tf.train.experimental.PythonState):
         copy counts as an update, because the weights have a new version, and as a train iteration, so that
         its checkpoint gets a number of its own.
 
-        ConfigError is raised if the checkpoint does not fit; OSError, tf.errors.OpError if it cannot be read.
+        Raises `checkpoint_files.DamagedError` if it cannot be read, and ConfigError if it does not fit.
         """
-        learner, theirs = self._learner, _State()
+        learner = self._learner
+        values, theirs = files.read_variables(path, self._root, "algorithm"), files.read_state(path)
         # Actors read the counters at any moment, as the version of the weights: they never show the other
         # run's.
-        learned = leave_out(learner, learner.counters)
-        files.read_into(tf.train.Checkpoint(learner=learned, state=theirs), path, "algorithm")
+        counters = {id(counter) for counter in learner.counters}
+        assign_values((variable, value) for variable, value in values if id(variable) not in counters)
         learner.note_copied_weights()
-        self._driver.copy_episodes(theirs.content["driver"])
+        self._driver.copy_episodes(theirs["driver"])
         # The next checkpoint must not replace the one of the weights before: a kill would leave neither.
         self.iterations += 1
 
     def discard_diverged(self):
         """Sets aside the checkpoints of the present weights, because their update was not finite.
 
-        Their files ".complete" become ".diverged". Returns a text that says so, or "" without such
-        checkpoints.
+        Their names get the ending ".diverged". Returns a text that says so, or "" without such checkpoints.
         """
         # The number of updates names the weights. From exactly these the update was not finite, so a run that
         # continued from them would most likely fail again. From an older checkpoint it collects other
         # experience.
         updates, aside = int(self._learner.progress.updates), []
         for number in files.list_numbers(self._path):
-            path = self._prefix(number)
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-                if files.read_complete(path)["updates"] == updates:
-                    # One rename: no moment in which the checkpoint has both names or none.
-                    os.replace(path + files.COMPLETE, path + files.DIVERGED)
+            path = self._path_of(number)
+            with contextlib.suppress(OSError, ConfigError):
+                if files.read_state(path)["updates"] == updates:
+                    if os.path.isdir(path + files.DIVERGED):  # of an earlier start of this run
+                        remove_folder(path + files.DIVERGED)
+                    os.rename(path, path + files.DIVERGED)
                     aside.append(os.path.basename(path))
         # A later save must not take the files for its own checkpoint, which has another name now.
         self._newest = None
         return f"; {', '.join(aside)} has these weights and is set aside" if aside else ""
 
-    def serialize(self):
-        """Returns the state that Python keeps, as JSON. TensorFlow calls this when it saves."""
-        driver, learner = self._driver.get_state(), self._learner.get_state()
-        iterations = {"iterations": self.iterations, "offline_iterations": self.offline_iterations}
+    def _get_state(self):
+        """Returns the state that Python keeps, a dict of JSON."""
+        learner = self._learner
         states = {name: callback.get_state() for name, callback in _name_callbacks(self.callbacks).items()}
-        states = {name: state for name, state in states.items() if state is not None}
-        return json.dumps({**iterations, "driver": driver, "learner": learner, "callbacks": states})
+        return {
+            "iterations": self.iterations,
+            "offline_iterations": self.offline_iterations,
+            "updates": int(learner.progress.updates),
+            "driver": self._driver.get_state(),
+            "learner": learner.get_state(),
+            "callbacks": {name: state for name, state in states.items() if state is not None},
+        }
 
-    def deserialize(self, string_value):
-        """Takes the state that `serialize` returned. TensorFlow calls this when it restores."""
-        state = json.loads(string_value)
+    def _set_state(self, state):
         self.iterations = state["iterations"]
         self.offline_iterations = state["offline_iterations"]
         self._driver.set_state(state["driver"])
         self._learner.set_state(state["learner"])
         self._callback_states = state["callbacks"]
 
-    def _prefix(self, number):
+    def _path_of(self, number):
         return files.path_of(self._path, number)
 
     def _save_learner(self):
         """Writes a checkpoint, unless the newest one already has this state; raises the errors of `save`."""
         # An interval, an evaluation and the end of a run may come in the same iteration: one write is enough.
-        if self.is_saved and os.path.exists(self._newest + files.COMPLETE):  # somebody may have removed it
+        if self.is_saved and os.path.isdir(self._newest):  # somebody may have removed it
             return
-        path = self._prefix(self.iterations)
+        path = self._path_of(self.iterations)
         with _save_errors():
             self._write(path, self._replayers if self._driver.deterministic else {})
             self._newest = path
@@ -228,41 +231,29 @@ class Checkpointer(tf.train.experimental.PythonState):
 
     def _tidy(self):
         """Removes old checkpoints, when a new one is complete."""
-        # Files that are neither complete nor cut off are not this run's: somebody copied them.
         numbers = files.list_numbers(self._path)
         # Newer ones are damaged, or the run would have continued from them.
         kept = [n for n in numbers if n <= self.iterations][-self._max_to_keep :]
-        known = {*numbers, *files.list_numbers(self._path, files.DIVERGED)}
-        old = {n for n in known if n < kept[0]} | {n for n in numbers if n > self.iterations}
-        for number in [*old, *files.list_cut_off(self._path)]:
-            files.remove(self._prefix(number))
-        # ALF does not read this file; `tf.train.latest_checkpoint` does.
-        paths = [self._prefix(number) for number in kept]
-        state = tf.compat.v1.train.generate_checkpoint_state_proto(self._path, self._newest, paths)
-        with replace_file(os.path.join(self._path, "checkpoint")) as file:
-            file.write(str(state).encode())
+        for number in set(numbers) - set(kept):
+            files.remove(self._path_of(number))
+        for number in files.list_numbers(self._path, files.DIVERGED):
+            if number < kept[0]:
+                files.remove(self._path_of(number) + files.DIVERGED)
 
     def _write(self, path, replayers=()):
-        """Writes the files of a checkpoint; with them those of `replayers`, of the form of `_replayers`."""
-        learner = self._learner
-        # Before `begin`, which removes the files that this checkpoint number may have.
-        for variable in learner.variables:
+        """Writes a checkpoint, with the files of `replayers`, of the form of `_replayers`."""
+        for variable in self._learner.variables:
             if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
                 raise DivergedError(
                     f"{variable.name} is not finite, so no checkpoint was written: lower the "
                     "optimizer's learning_rate or set max_grad_norm"
                 )
-        try:
-            # A damaged or older one may have this number, or a kill may have left parts of it.
-            files.begin(path)
-            # In this order: ".complete" says that the other files are whole.
-            self._checkpoint.write(path)
-            for replay_path in replayers:
-                replayers[replay_path].save(_own_replay_path(path, replay_path), self._compresses)
-            files.mark_complete(path, updates=int(learner.progress.updates))
-        except BaseException:
-            files.remove(path)
-            raise
+        state = self._get_state()
+        with files.replace(path) as folder:
+            files.write_weights(folder, self._root)
+            files.write_state(folder, state)
+            for name in replayers:
+                replayers[name].save(os.path.join(folder, name), self._compresses)
 
     def _save_replay_buffers(self, is_last):
         # Skipped while the write before goes on: with a slow disk writes would queue up, and the run would
@@ -276,10 +267,10 @@ class Checkpointer(tf.train.experimental.PythonState):
             self._replay_saved = self._background.submit(self._write_replay_buffers)
 
     def _write_replay_buffers(self):
-        for path, replayer in self._replayers.items():
+        for name, replayer in self._replayers.items():
             # In the thread of `_background`, while the training thread adds steps: `buffer_file.save` allows
             # it.
-            replayer.save(path, self._compresses)
+            replayer.save(os.path.join(self._path, name), self._compresses)
 
 
 @contextlib.contextmanager
@@ -291,26 +282,21 @@ def _save_errors():
         raise SaveError(f"no checkpoint was saved: {files.tell(error)}") from error
 
 
-def _own_replay_path(path, replay_path):
-    """Returns the path of the replay buffer's file that belongs to one checkpoint."""
-    return f"{path}.{os.path.basename(replay_path)}"
-
-
 def _name_callbacks(callbacks):
     """Returns a dict of callbacks: by class, and by number among those of the class."""
     names = [type(callback).__name__ for callback in callbacks]
     return {f"{name}/{names[:i].count(name)}": callbacks[i] for i, name in enumerate(names)}
 
 
-def _find_replayers(learner, folder):
-    """Returns a dict from the path of a file to the replayer whose experience the file holds."""
+def _find_replayers(learner):
+    """Returns a dict from the name of a file to the replayer whose experience the file holds."""
     saved, names = {}, set()
     for name, one in learner.learners.items():
         names.add(repr(one.replayer.name))
         if hasattr(one.replayer, "save"):
             # The learner of a single policy is the only entry of its own dict; its file has no policy's name.
             file_name = "replay_buffer.npz" if one is learner else f"replay_buffer_{name}.npz"
-            saved[os.path.join(folder, file_name)] = one.replayer
+            saved[file_name] = one.replayer
     if not saved:
         raise ConfigError(
             f"Checkpoints.replay_buffer is True, but exp_replayer is {' and '.join(sorted(names))}, "
@@ -329,13 +315,3 @@ def _load_replay_buffer(replayer, path):
     except ConfigError as error:
         hint = "remove the file to continue with an empty replay buffer"
         raise ConfigError(f"{error}; {hint}") from None
-
-
-class _State(tf.train.experimental.PythonState):
-    """Reads the JSON of `Checkpointer.serialize` into `content`, without giving it to a driver."""
-
-    def serialize(self):
-        raise NotImplementedError
-
-    def deserialize(self, string_value):
-        self.content = json.loads(string_value)

@@ -9,7 +9,7 @@ import tensorflow as tf
 from alf.config.gin_files import CONFIG_FILE, find_examples
 from alf.config.imports import RUN_FILE
 from alf.config.registry import own_config
-from alf.core.files import replace_folder, write_file
+from alf.core.files import replace_own_folder, write_file
 from alf.runs import checkpoint_files as files
 from alf.runs.run_dir import checkpoints_of
 from alf.runs.saved_run import SavedRun
@@ -35,12 +35,9 @@ def pack_agent(root_dir, folder):
     examples = [path for path in run.description.import_paths if path == find_examples()]
     description = run.description._replace(import_paths=examples, git=None)
     checkpoints = os.path.basename(checkpoints_of(folder))
-    with replace_folder("folder", folder, {CONFIG_FILE, RUN_FILE, checkpoints}) as new:
+    with replace_own_folder("folder", folder, {CONFIG_FILE, RUN_FILE, checkpoints}) as new:
         shutil.copyfile(os.path.join(run.root_dir, CONFIG_FILE), os.path.join(new, CONFIG_FILE))
         write_file(os.path.join(new, RUN_FILE), description.to_json())
-        os.mkdir(checkpoints_of(new))
-        target = os.path.join(checkpoints_of(new), os.path.basename(path))
-        files.begin(target)
         # Without the optimizer's moments, which are two thirds of a run's checkpoint.
-        tf.train.Checkpoint(learner=learner).write(target)
-        files.mark_complete(target, files.read_complete(path)["updates"])
+        with files.replace(os.path.join(checkpoints_of(new), os.path.basename(path))) as checkpoint:
+            files.write_weights(checkpoint, tf.train.Checkpoint(learner=learner))

@@ -7,7 +7,7 @@ ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces 
 and the user's own bindings replace all of them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from absl import logging
 import alf
 from alf.config import registry
 from alf.config.parsing import add_defaults
-from alf.config.short_names import find_full_name
+from alf.config.short_names import find_full_names
 from alf.core.annotations import NestedSpec
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
@@ -59,7 +59,11 @@ def add_preset() -> None:
 
 
 def find_bindings(
-    env: Any, algorithm: str | None, steps: int | None, settings: Mapping[str, Any]
+    env: Any,
+    algorithm: str | None,
+    steps: int | None,
+    settings: Mapping[str, Any],
+    flags: Collection[str] = (),
 ) -> dict[str, Any]:
     """Finds the gin bindings that short names mean. Call it after gin files were read.
 
@@ -67,19 +71,24 @@ def find_bindings(
         env: text or callable, `load.name`; None leaves gin's value.
         algorithm: text, `Experiment.algorithm`; None leaves gin's value.
         steps: int, `StopCriteria.num_env_steps`; None leaves gin's value.
-        settings: dict from names, such as "learning_rate", to values (`find_full_name`).
+        settings: dict from names, such as "learning_rate", to values (`find_full_names`).
+        flags: names of the flags of a command, for errors.
 
     Returns:
         a dict from names of bindings to values.
 
     Raises:
-        ConfigError: if a name is unknown.
+        ConfigError: if names are unknown.
     """
     given = {_LOAD: env, "Experiment.algorithm": algorithm, "StopCriteria.num_env_steps": steps}
     bindings = {name: value for name, value in given.items() if value is not None}
+    return bindings | find_full_names(settings, list_used(algorithm), flags)
+
+
+def list_used(algorithm: str | None = None) -> set[str]:
+    """Returns the full names of what gin's configuration and the preset of an algorithm, or its own, bind."""
     preset = algorithm or registry.list_bindings().get(_EXPERIMENT, {}).get("algorithm")
-    used = registry.list_names() | (list_preset(preset) if isinstance(preset, str) else set())
-    return bindings | {find_full_name(name, used): value for name, value in settings.items()}
+    return registry.list_names() | (list_preset(preset) if isinstance(preset, str) else set())
 
 
 def list_preset(name: str) -> set[str]:

@@ -126,11 +126,11 @@ def check_environments(root_dir, policy):
 
 def _check_types(values):
     """Raises TypeError if the file has other types than `RunDescription.to_json` writes."""
-    git = {} if values.get("git") is None else values["git"]
+    git = {} if values["git"] is None else values["git"]
     paths, versions = values["import_paths"], values["versions"]
     if not isinstance(paths, list) or not all(isinstance(x, str) for x in paths):
         raise TypeError(f"import_paths is {paths!r}: it must be a list of texts")
-    devices = values.get("devices") or {}
+    devices = {} if values["devices"] is None else values["devices"]
     for name, value in {"versions": versions, "git": git, "devices": devices}.items():
         if not isinstance(value, dict):
             raise TypeError(f"{name} is {value!r}: it must be a dict")

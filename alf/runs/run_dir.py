@@ -9,15 +9,15 @@ import os
 import re
 import tempfile
 import weakref
+from collections.abc import Iterator
 
-import gin
 from absl import logging
 
 import alf
 from alf.config.comparison import check_same, parse_settings
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, is_installed, list_own_paths
-from alf.config.parsing import operative_config
+from alf.core.annotations import FilePath
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError
 from alf.runs.git_state import read_git_state
@@ -83,10 +83,11 @@ class RunDir:
         if self._unlock is not None:
             self._unlock()
 
-    def check_config(self):
+    def check_config(self, config):
         """Raises ConfigError, which shows the differences, if a run of another configuration is here.
 
-        A run without checkpoints has nothing to lose: the new run takes its place.
+        `config` is the text of this run's configuration. A run without checkpoints has nothing to lose: the
+        new run takes its place.
         """
         path = os.path.join(self.path, CONFIG_FILE)
         if not has_checkpoints(self.path):
@@ -99,17 +100,16 @@ class RunDir:
                 theirs = parse_settings(file.read())
         except (OSError, ValueError) as error:
             raise ConfigError(f"root_dir {self.path!r}: {CONFIG_FILE} cannot be read: {error}") from None
-        # Everything is built by now, so gin has recorded the settings in force with their defaults.
-        ours = parse_settings(gin.operative_config_str())
-        check_same(f"root_dir {self.path!r} holds a run", ours, theirs, lambda role: not role.may_change)
+        what = f"root_dir {self.path!r} holds a run"
+        check_same(what, parse_settings(config), theirs, lambda role: not role.may_change)
 
     @property
     def has_config(self):
-        """Whether the operative configuration is here; `alf-pbt` removes it before it builds a member."""
+        """Whether the operative configuration is here; `alf pbt` removes it before it builds a member."""
         return os.path.exists(os.path.join(self.path, CONFIG_FILE))
 
-    def write_config(self, policy, save_git_state=True, devices=None):
-        """Writes the operative configuration, a `RunDescription` and the revision of ALF's code.
+    def write_config(self, config, policy, save_git_state=True, devices=None):
+        """Writes the text of the operative configuration, a `RunDescription` and the revision of ALF's code.
 
         The run's policy is made from them later. With `save_git_state` this also writes the changes of the
         user's own code since its commit, if there are any. `devices` is an entry of the description.
@@ -120,7 +120,7 @@ class RunDir:
         # Everything is read and made before the first file is written: an error here changes no file.
         git_state = read_git_state(_list_own_folders()) if save_git_state else None
         contents = {
-            CONFIG_FILE: operative_config().encode(),
+            CONFIG_FILE: config.encode(),
             RUN_FILE: describe_run(policy, git_state, devices).to_json().encode(),
             "git_revision.txt": f"{git_revision()}\n".encode(),
             DIFF_FILE: git_state.diff if git_state else b"",
@@ -170,11 +170,41 @@ def check_kind(path, own_file):
             raise ConfigError(f"root_dir {path!r} holds {kind}: choose another root_dir")
 
 
-def choose_root_dir(*names: str) -> str:
-    """Returns a directory in runs/ that does not exist, for what is trained: "runs/ppo_CartPole-v1"."""
-    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names)))
+@contextlib.contextmanager
+def choose_root_dir(root_dir: FilePath | None, *names: str) -> Iterator[FilePath]:
+    """Context that gives `root_dir`, or a new directory in runs/ for what is trained.
+
+    A new one, such as "runs/ppo_CartPole-v1" for the names "ppo" and "CartPole-v1", has been made, so that no
+    other process takes it. If the block raises an error, it is removed, unless it holds something.
+
+    Raises:
+        ConfigError: if it cannot be made.
+    """
+    if root_dir:
+        yield root_dir
+        return
+    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names) or "run"))
     others = (f"{path}_{number}" for number in itertools.count(2))
-    return next(x for x in itertools.chain([path], others) if not os.path.exists(x))
+    try:
+        os.makedirs("runs", exist_ok=True)
+        made = next(filter(_make, itertools.chain([path], others)))
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be made: {error.strerror}: name another folder, -o DIR") from None
+    try:
+        yield made
+    except BaseException:
+        with contextlib.suppress(OSError):  # not empty
+            os.rmdir(made)
+        raise
+
+
+def _make(path):
+    """Makes a directory; returns whether there was none."""
+    try:
+        os.mkdir(path)
+    except FileExistsError:
+        return False
+    return True
 
 
 def checkpoints_of(path):
@@ -189,14 +219,7 @@ def has_checkpoints(path):
     """
     folder = checkpoints_of(path)
     names = os.listdir(folder) if os.path.isdir(folder) else []
-
-    def marked(ending):
-        return {name.removesuffix(ending) for name in names if name.endswith(ending)}
-
-    # `checkpoint_files`, which needs TensorFlow, describes the names. That of TensorFlow's own temporary
-    # folder is ckpt-N_temp.
-    cut_off = marked(".partial") - marked(".complete") - marked(".diverged")
-    return any(re.split("[._]", name)[0] not in cut_off for name in names)
+    return any(not name.startswith(".") and not name.endswith(".tmp") for name in names)
 
 
 def has_succeeded(path):

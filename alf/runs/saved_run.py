@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SavedRun: reads a run's directory, to use its trained policy. It writes nothing there."""
 
+import contextlib
 import filecmp
 import inspect
 import numbers
@@ -11,7 +12,6 @@ from collections.abc import Callable
 
 import gin
 import tensorflow as tf
-from absl import logging
 
 from alf.adapters import as_environment
 from alf.config.gin_files import CONFIG_FILE, find_agent
@@ -27,6 +27,7 @@ from alf.games.players import select_policy
 from alf.policies.agent import Agent
 from alf.policies.policy import Policy
 from alf.runs import checkpoint_files as files
+from alf.runs.checkpoint_variables import assign_values
 from alf.runs.experiment import Experiment
 from alf.runs.run_description import read_description
 from alf.runs.run_dir import checkpoints_of
@@ -49,10 +50,10 @@ class SavedRun:
         self.root_dir = find_path(find_agent(root_dir))
         self.description = read_description(self.root_dir)
 
-    def read_config(self, gin_params=()):
-        """Adds the run's configuration, then further bindings, to gin's; may raise ConfigError."""
+    def read_config(self):
+        """Adds the run's configuration to gin's; may raise ConfigError."""
         path = os.path.join(self.root_dir, CONFIG_FILE)
-        parse_config([path], gin_params)
+        parse_config([path])
         with open(path, encoding="utf-8") as file:
             found = re.findall(r"^(?:import|from) ([\w.]+)(?: import (\w+))?", file.read(), re.MULTILINE)
         # Python does not import a name twice: if another file of this name was imported before, gin has read
@@ -88,46 +89,68 @@ class SavedRun:
         Raises:
             ConfigError: if the checkpoint is missing, damaged, or does not fit the policy.
         """
+        path, values = self.read(lambda path: read_policy(policy, path), checkpoint)
+        assign_values(values)
+        return path
+
+    def read(self, read, checkpoint="newest"):
+        """Calls `read` with the path of the checkpoint that `restore` names.
+
+        Args:
+            read: callable that takes a path, and raises `DamagedError` if it cannot be read. Then it is
+                called with the checkpoint before, if `checkpoint` is "newest" or "best".
+            checkpoint: as in `restore`.
+
+        Returns:
+            (path, what `read` returned).
+
+        Raises:
+            ConfigError: if the checkpoint is missing or damaged.
+        """
+
         # A run that goes on removes old checkpoints, perhaps between the search and the read: then the search
-        # finds a newer one. An error with all files in place is a real one.
-        for _ in range(_MAX_TRIES):
-            path = self.find_checkpoint(checkpoint)
+        # finds a newer one. A checkpoint that is there and cannot be read is a damaged one.
+        def read_present(path):
             try:
-                restore_policy(policy, path)
-                return path
-            except (OSError, tf.errors.OpError) as error:
-                cause = error
-                if os.path.exists(path + files.COMPLETE):
-                    break
-        raise ConfigError(f"the checkpoint {path} cannot be read: {files.tell(cause)}")
+                return read(path)
+            except files.DamagedError:
+                if os.path.isdir(path):
+                    raise
+                raise FileNotFoundError from None
+
+        for _ in range(_MAX_TRIES):
+            paths = self._list_paths(checkpoint)
+            with contextlib.suppress(FileNotFoundError):
+                return files.read_first(paths, read_present)
+        raise ConfigError(f"the checkpoint {paths[0]} was removed while it was read")
 
     def find_checkpoint(self, checkpoint="newest"):
-        """Finds the checkpoint that `restore` names; returns its path."""
+        """Returns the path of the checkpoint that `restore` names; it may be damaged."""
+        return self._list_paths(checkpoint)[0]
+
+    def _list_paths(self, checkpoint):
+        """Lists the paths of the checkpoints that `checkpoint` means: the first one that is not damaged."""
         is_int = isinstance(checkpoint, numbers.Integral) and not isinstance(checkpoint, bool)
         if not (isinstance(checkpoint, (str, os.PathLike)) or (is_int and checkpoint >= 0)):
             raise ConfigError(
                 f'checkpoint is {checkpoint!r}: it must be "newest", "best", a number or a path'
             )
         folder = checkpoints_of(self.root_dir)
-        if checkpoint in ("newest", "best"):
-            folder = os.path.join(folder, "best") if checkpoint == "best" else folder
-            saved = files.list_numbers(folder)
-            if not saved:
-                raise ConfigError(f"there is no {checkpoint} checkpoint in {folder!r}")
-            paths = [files.path_of(folder, number) for number in reversed(saved)]
+        if checkpoint == "best":
+            folder = os.path.join(folder, "best")
+            paths = [path for _, path in files.list_best(folder)]
         else:
-            is_number = str(checkpoint).isdecimal()
-            paths = [files.path_of(folder, checkpoint) if is_number else find_path(checkpoint)]
-            if not os.path.exists(paths[0] + files.COMPLETE):
-                known = ", ".join(map(str, files.list_numbers(folder)))
-                raise ConfigError(f"there is no checkpoint {checkpoint!r}; {folder!r} has {known or 'none'}")
-        for path in paths:
-            damage = files.find_damage(path)
-            # Without ".complete" the run has just removed it; that is not a damage.
-            if damage is None or not os.path.exists(path + files.COMPLETE):
-                return path
-            logging.error("%s is damaged: %s", path, damage)
-        raise ConfigError(f"the checkpoint {paths[0]} is damaged: {damage}")
+            paths = [files.path_of(folder, number) for number in reversed(files.list_numbers(folder))]
+        if checkpoint in ("newest", "best"):
+            if not paths:
+                raise ConfigError(f"there is no {checkpoint} checkpoint in {folder!r}")
+            return paths
+        is_number = str(checkpoint).isdecimal()
+        path = files.path_of(folder, checkpoint) if is_number else find_path(checkpoint)
+        if not os.path.isdir(path):
+            known = ", ".join(map(str, files.list_numbers(folder)))
+            raise ConfigError(f"there is no checkpoint {checkpoint!r}; {folder!r} has {known or 'none'}")
+        return [path]
 
 
 def make_env(seed, batch_size=None, render_mode=None, env=None, maps_policies=True):
@@ -160,13 +183,17 @@ def restore_policy(policy, path):
     """Gives a `Policy` the weights of a checkpoint, and the statistics of its data transformers.
 
     Raises:
-        ConfigError: if the checkpoint is of another policy.
-        OSError, tf.errors.OpError: if the files cannot be read.
+        ConfigError: if the checkpoint is of another policy, or damaged.
     """
+    assign_values(read_policy(policy, path))
+
+
+def read_policy(policy, path):
+    """Reads what `restore_policy` assigns, a list of pairs (variable, value)."""
     # In a checkpoint the policy is an attribute of the learner.
     learner = tf.Module()
     learner.policy = policy
-    files.read_into(tf.train.Checkpoint(learner=learner), path, "policy")
+    return files.read_variables(path, tf.train.Checkpoint(learner=learner), "policy")
 
 
 def load_agent(

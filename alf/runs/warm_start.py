@@ -4,15 +4,20 @@
 `alf.runs.checkpoint_variables` defines the names of variables.
 """
 
+import functools
 import os
-
-import tensorflow as tf
 
 from alf.algorithms.algorithm import TargetUpdater
 from alf.core.files import find_path
 from alf.errors import ConfigError
 from alf.runs import checkpoint_files as files
-from alf.runs.checkpoint_variables import find_differences, list_saved, list_some, list_variables
+from alf.runs.checkpoint_variables import (
+    assign_values,
+    list_saved,
+    list_some,
+    list_variables,
+    read_values,
+)
 from alf.runs.saved_run import SavedRun
 
 
@@ -36,46 +41,54 @@ def warm_start(learner, initial_checkpoint):
         ConfigError: if the checkpoint is missing, or the names or shapes of variables differ.
     """
     try:
-        part, path = _find_checkpoint(initial_checkpoint)
-        num_variables = sum(
-            _restore(one.algorithm, name, part, path) for name, one in learner.learners.items()
-        )
-    except (ConfigError, OSError, tf.errors.OpError) as error:
+        part, place = _split(initial_checkpoint)
+        algorithms = {name: one.algorithm for name, one in learner.learners.items()}
+        read = functools.partial(_read, algorithms, part)
+        if files.is_checkpoint(place):
+            path, values = place, read(place)
+        else:
+            path, values = SavedRun(place).read(read)
+    except ConfigError as error:
         text = " ".join(str(error).split())
         raise ConfigError(f"Trainer.initial_checkpoint is {initial_checkpoint!r}: {text}") from None
-    return f"starts with {num_variables} variables of {path}"
+    assign_values(values)
+    # Without PART the target networks have come from the checkpoint, like all variables of the algorithm.
+    if part:
+        for submodule in (x for algorithm in algorithms.values() for x in algorithm.submodules):
+            if isinstance(submodule, TargetUpdater):  # Else the target would follow slowly from new weights.
+                submodule.copy()
+    return f"starts with {len(values)} variables of {path}"
 
 
-def _find_checkpoint(text):
-    """Returns PART, which is "" if all variables are meant, and the path of the checkpoint."""
+def _split(text):
+    """Returns PART, which is "" if all variables are meant, and the path of the run or checkpoint."""
     if not isinstance(text, str) or not text:
         raise ConfigError("it must be a path, or 'PART@PATH'")
     part, at, place = text.partition("@")
-    if not at or _exists(text):  # A path may have an @ of its own.
+    if not at or os.path.isdir(os.path.expanduser(text)):  # A path may have an @ of its own.
         part, place = "", text
     elif not part.strip("/"):
         raise ConfigError("there is no name before the @")
     place = find_path(place)
-    if os.path.isdir(place):
-        return part, SavedRun(place).find_checkpoint()
-    damage = files.find_damage(place)
-    if damage is not None:
-        raise ConfigError(f"{place} is neither a run nor a whole checkpoint: {damage}")
+    if not os.path.isdir(place):
+        raise ConfigError(f"{place} is neither a run nor a checkpoint: there is no such folder")
     return part, place
 
 
-def _exists(path):
-    path = os.path.expanduser(path)
-    return os.path.isdir(path) or os.path.exists(path + files.COMPLETE)
+def _read(algorithms, part, path):
+    """Reads the values of the variables of all algorithms, which are a dict by their policies' names."""
+    values = []
+    with files.open_weights(path) as reader:
+        # By name: the counters stay out, and a part of the variables can be picked.
+        for name, algorithm in algorithms.items():
+            values += _read_one(reader, algorithm, name, part, path)
+    return values
 
 
-def _restore(algorithm, name, part, path):
-    """Restores the variables of one algorithm, whose policy is called `name`; returns their number."""
-    reader, module = tf.train.load_checkpoint(path), "policy" if part else "algorithm"
+def _read_one(reader, algorithm, name, part, path):
+    module = "policy" if part else "algorithm"
     # The checkpoint of several policies, or of one.
     ways = ["learner", "learners", name, module], ["learner", module]
-    # By name, and not by TensorFlow's own restore: that would take the counters of the other run, too, and
-    # cannot pick a part.
     keys = next(filter(None, (list_saved(reader, way) for way in ways)), None)
     if keys is None:
         if list_saved(reader, ["learner", "policy"]):
@@ -86,18 +99,11 @@ def _restore(algorithm, name, part, path):
     variables = list_variables(algorithm.policy if part else algorithm)
     if part:
         keys, variables = _select(part, keys, "of the checkpoint"), _select(part, variables, "of this run")
-    wrong = [f"{name} is only in the checkpoint" for name in keys.keys() - variables.keys()]
-    wrong += find_differences(reader, keys, variables)
-    if wrong:  # Before the first assignment: a run must not begin with half of the weights.
-        raise ConfigError(f"{path} does not fit: {list_some(wrong)}")
-    for key, variable in variables.items():
-        variable.assign(reader.get_tensor(keys[key]))
-    # Without PART the target networks have come from the checkpoint, like all variables of the algorithm.
-    if part:
-        for submodule in algorithm.submodules:
-            if isinstance(submodule, TargetUpdater):  # Else the target would follow slowly from new weights.
-                submodule.copy()
-    return len(variables)
+    values, misfits = read_values(reader, keys, variables)
+    misfits += [f"{name} is only in the checkpoint" for name in keys.keys() - variables.keys()]
+    if misfits:
+        raise ConfigError(f"{path} does not fit: {list_some(misfits)}")
+    return values
 
 
 def _select(part, names, place):

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Population based training: decides which members copy which others, and how their settings change.
 
-A member is a run of `alf-pbt`, or a policy of a run with a `PolicyPopulation`. `Evolution` decides for both.
+A member is a run of `alf pbt`, or a policy of a run with a `PolicyPopulation`. `Evolution` decides for both.
 This module imports neither Ray nor TensorFlow.
 """
 

@@ -8,7 +8,6 @@ import os
 import time
 
 import gin
-import tensorflow as tf
 from absl import logging
 
 from alf.callback import Callback
@@ -16,6 +15,7 @@ from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
+from alf.runs.checkpoint_files import DamagedError
 from alf.runs.presets import make_parts
 from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
@@ -24,7 +24,6 @@ from alf.studies.state import read_json, write_json
 from alf.training.trainer import Trainer
 
 _POLL_SECONDS = 0.05  # between two looks at the order
-_MAX_TRIES = 5  # to read the checkpoint of a member that trains on and removes its old ones
 
 
 class Member(Callback):
@@ -177,16 +176,11 @@ class Member(Callback):
 
     def _copy(self, parent):
         """Copies the order's checkpoint, or a newer one if the parent has removed that meanwhile."""
-        path = parent["path"]
-        run = SavedRun(os.path.join(os.path.dirname(self._root_dir), str(parent["member"])))
-        for i in range(_MAX_TRIES):
-            try:
-                self._trainer.copy_from(path)
-                break
-            except (OSError, tf.errors.OpError):
-                if i == _MAX_TRIES - 1:
-                    raise
-                path = run.find_checkpoint()
+        try:
+            self._trainer.copy_from(parent["path"])
+        except DamagedError:
+            run = SavedRun(os.path.join(os.path.dirname(self._root_dir), str(parent["member"])))
+            run.read(self._trainer.copy_from)
         self._eval_return = parent["objective"]  # The member's own one belongs to other weights.
 
     def _wait_for_order(self):

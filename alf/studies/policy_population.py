@@ -70,7 +70,7 @@ class PolicyPopulation(Policies):
             if not is_tunable(name, values):
                 raise ConfigError(
                     f"PolicyPopulation.settings has {name!r}, which cannot change while a run goes on; these "
-                    f"can, with numbers: {', '.join(list_tunable())}, and NAME/Tunable.value; alf-pbt tunes "
+                    f"can, with numbers: {', '.join(list_tunable())}, and NAME/Tunable.value; alf pbt tunes "
                     "others"
                 )
         self._ranges = settings
@@ -194,7 +194,7 @@ class PolicyController(Callback):
             return
         if best is not None:
             logging.info(
-                "%s is the best, %s %.6g: alf-play --root_dir=%s --policy=%s",
+                "%s is the best, %s %.6g: alf play %s --policy=%s",
                 *(self._names[best], self._objective, self._evolution.objectives[best]),
                 *(trainer.root_dir, self._names[best]),
             )

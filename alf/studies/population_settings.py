@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Population: the settings of `alf-pbt`. Without Ray and TensorFlow."""
+"""Population: the settings of `alf pbt`. Without Ray and TensorFlow."""
 
 import dataclasses
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from alf.studies.ranges import Range, check_settings
 @configurable("alf.population")
 @dataclasses.dataclass
 class Population:
-    """The settings of `alf-pbt`. A wrong setting raises ConfigError.
+    """The settings of `alf pbt`. A wrong setting raises ConfigError.
 
     Args:
         settings: dict from the name of a gin binding, such as "Adam.learning_rate" or

@@ -95,7 +95,7 @@ class PopulationStudy:
         path = self.path_of(member)
         os.makedirs(path, exist_ok=True)
         self._give_order(member)  # Before its process starts, which reads its first order at once.
-        return MemberRun(member, path, ("-m", "alf.bin.run_member", self._gin_file, path))
+        return MemberRun(member, path, ("-m", "alf", "run_member", self._gin_file, path))
 
     def watch(self, run):
         """Takes the report of a member, if it has written one; returns whether its process is to end."""

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Carries out `alf-pbt`, from its flags to the last line that it prints."""
+"""Carries out `alf pbt`, from its flags to the last line that it prints."""
 
 import os
 
@@ -53,7 +53,7 @@ def run_population(root_dir, num_members, ray_address, on_start):
     if best is not None:
         print(
             f"member {best} is the best, {population.objective} {study.evolution.objectives[best]:.6g}: "
-            f"alf-play --root_dir={study.path_of(best)}"
+            f"alf play {study.path_of(best)}"
         )
     if len(study.errors) == num_members:
         raise EnvError(f"all members are lost; the first one: {study.errors[0]}")
@@ -63,7 +63,7 @@ def run_population(root_dir, num_members, ray_address, on_start):
 def check_flags(root_dir, num_members):
     """Checks the flags that need nothing else, without TensorFlow."""
     if not root_dir:
-        raise ConfigError("--root_dir is missing: name the directory to write to")
+        raise ConfigError("-o is missing: name the folder to write to")
     if num_members is None or num_members < 2:
         raise ConfigError(f"--population is {num_members}: it must be an integer, at least 2")
     import_extra("matplotlib", "plot")
@@ -79,12 +79,12 @@ def split_config():
     for name, value in parse_settings(gin.config_str()).items():
         if name.endswith("Experiment.policies") and value != "None":
             raise ConfigError(
-                f"Experiment.policies is {value}: alf-pbt does not know several policies; for a population "
-                "in one process, alf-train takes Experiment.policies = @PolicyPopulation()"
+                f"Experiment.policies is {value}: alf pbt does not know several policies; for a population "
+                "in one process, alf train takes Experiment.policies = @PolicyPopulation()"
             )
         if name.endswith("Experiment.deterministic") and value != "False":
             raise ConfigError(
-                "Experiment.deterministic is True: members of alf-pbt copy each other whenever they get there"
+                "Experiment.deterministic is True: members of alf pbt copy each other whenever they get there"
             )
     with wrong_calls_are_config_errors():
         population = Population()

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Carries out `alf-sweep`, from its flags to the last line that it prints."""
+"""Carries out `alf sweep`, from its flags to the last line that it prints."""
 
 import glob
 import os
@@ -10,9 +10,11 @@ from typing import NamedTuple, get_type_hints
 
 import gin
 
+from alf.config import registry
 from alf.config.comparison import parse_settings
+from alf.config.hints import explain
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
-from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
+from alf.config.parsing import bind, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
 from alf.config.settings import check_value
 from alf.distributed.cluster import connect
@@ -83,7 +85,7 @@ def run_sweep(root_dir, seeds, grid, limits, on_start, replicates=False):
 def check_flags(root_dir, seeds, limits):
     """Checks the flags that need nothing else, without TensorFlow; returns the seeds, a list of ints."""
     if not root_dir:
-        raise ConfigError("--root_dir is missing: name the directory to write to")
+        raise ConfigError("-o is missing: name the folder to write to")
     if limits.ray_address is not None and not limits.cluster:
         raise ConfigError(f"--ray_address is {limits.ray_address}: it needs --cluster")
     import_extra("matplotlib", "sweep")
@@ -111,7 +113,9 @@ def split_config(grid):
         the `Sweep`; the grid of `parse_grid`; the configuration of the runs, a text; and all bindings, also
         of the sweep, a dict of texts by name.
     """
-    grid = parse_grid(grid)  # After the gin files, which may import what its values name.
+    from alf.runs.presets import list_used  # here: it needs TensorFlow, and flags are checked without it
+
+    grid = parse_grid(grid, list_used())  # After the gin files, which may import what its values name.
     # Before `take_bindings`: a sweep that goes on must also have the same settings of the search.
     settings = parse_settings(gin.config_str())
     with wrong_calls_are_config_errors():
@@ -147,9 +151,11 @@ def check_trials(config, grid, ranges):
             tried += [("Sweep.settings", name, repr(x)) for x in some]
         for source, name, text in tried:
             try:
-                parse_config([], [f"{name} = {text}"], source)
+                bind({name: registry.parse_value(text)})
             except ConfigError as error:
-                raise ConfigError(f"{source}: {str(error).removeprefix(f'{source}: ')}") from None
+                raise ConfigError(f"{source}: {error}") from None
+            except (SyntaxError, ValueError) as error:  # a `Choice` of something that no gin file can say
+                raise ConfigError(f"{source}: {explain(error, f'{name} = {text}')}") from None
 
 
 def find_place(limits):
@@ -183,14 +189,13 @@ def find_place(limits):
 
 def make_arguments(gin_file, run):
     """Returns the arguments of Python that train a `SweepRun`."""
-    bindings = [f"{name} = {text}" for name, text in run.settings.items()]
-    bindings.append(f"Experiment.seed = {run.seed}")
-    params = [f"--gin_param={binding}" for binding in bindings]
-    return ["-m", "alf.bin.train", f"--gin_file={gin_file}", f"--root_dir={run.path}", *params]
+    settings = {**run.settings, "Experiment.seed": run.seed}
+    bindings = [f"--{name}={text}" for name, text in settings.items()]
+    return ["-m", "alf", "train", gin_file, f"--output={run.path}", *bindings]
 
 
 def replicate_first(root_dir, is_stopped):
-    """Makes the first run of a sweep again, in a process; returns the exit status of `alf-replicate`.
+    """Makes the first run of a sweep again, in a process; returns the exit status of `alf replicate`.
 
     Args:
         root_dir: path of the sweep. The new run is in its folder `replica`.
@@ -199,8 +204,8 @@ def replicate_first(root_dir, is_stopped):
     """
     pattern = os.path.join(glob.escape(root_dir), "runs", "**", DIGESTS_FILE)
     files = sorted(glob.glob(pattern, recursive=True))
-    flag = f"--root_dir={os.path.join(root_dir, 'replica')}"
-    command = [sys.executable, "-m", "alf.bin.replicate", os.path.dirname(files[0]), flag]
+    flag = f"--output={os.path.join(root_dir, 'replica')}"
+    command = [sys.executable, "-m", "alf", "replicate", os.path.dirname(files[0]), flag]
     with subprocess.Popen(command) as process:
         while process.poll() is None:
             if is_stopped():
@@ -211,7 +216,7 @@ def replicate_first(root_dir, is_stopped):
 
 def _conclude(study):
     """Writes and prints the results of a sweep that ends; returns the exit status."""
-    # Once more: if no run was left to train, nothing has written them, and they may be of an older version.
+    # Once more: if no run was left to train, nothing has written them.
     print(write_tables(study))
     if draw_curves(study):
         print(os.path.join(study.folder, PICTURE_FILE))
@@ -224,7 +229,7 @@ def _conclude(study):
         )
     best = next((row.best for row in make_rows(study) if row.best is not None), None)
     if best is not None:
-        print(f"the best is {best.describe()}: alf-play --root_dir={best.path}")
+        print(f"the best is {best.describe()}: alf play {best.path}")
     failed = sum(outcome.status == FAILED for outcome in study.outcomes.values())
     if failed:
         print(f"{failed} of {study.count} runs have failed; the same command tries them again")

@@ -2,14 +2,12 @@
 """Sweep: the search over settings, and the figure that ranks runs. Without Ray and TensorFlow."""
 
 import dataclasses
-import tokenize
 from typing import Annotated, Any, Literal
 
-import gin
-
-from alf.config.hints import explain
 from alf.config.kinds import NonNegativeInt, PositiveInt, Text
 from alf.config.settings import Role, configurable
+from alf.config.short_names import find_full_name
+from alf.config.values import read_value
 from alf.errors import ConfigError
 from alf.studies.ranges import Range, check_names, check_settings
 
@@ -17,7 +15,7 @@ from alf.studies.ranges import Range, check_names, check_settings
 @configurable("alf.sweep")
 @dataclasses.dataclass
 class Sweep:
-    """The settings of `alf-sweep`. A wrong setting raises ConfigError.
+    """The settings of `alf sweep`. A wrong setting raises ConfigError.
 
     Args:
         settings: dict from the name of a gin binding, such as "Adam.learning_rate" or
@@ -59,11 +57,15 @@ class Sweep:
         self.pruner_arguments = self.pruner_arguments or {}
 
 
-def parse_grid(texts):
-    """Reads texts NAME=[VALUE, ...], with values in the syntax of gin files.
+def parse_grid(texts, used=()):
+    """Reads texts NAME=[VALUE, ...], with names and values as in --NAME=VALUE.
+
+    Args:
+        texts: list of texts.
+        used: passed to `find_full_name`.
 
     Returns:
-        dict from each name to the list of the texts of its values.
+        dict from each full name to the list of the texts of its values, as gin files write them.
 
     Raises:
         ConfigError: if a text is not such a list, a list is empty, or a name or a value appears twice.
@@ -73,18 +75,18 @@ def parse_grid(texts):
         name, _, values = (part.strip() for part in text.partition("="))
         if not name or not values:
             raise ConfigError(f"--grid={text}: it must be NAME=[VALUE, ...]")
-        names.append(name)
-        check_names("--grid", names)
         flag = f"--grid={name}={values}"
         try:
-            parsed = gin.config.parse_value(values)
-        except (SyntaxError, ValueError, tokenize.TokenError) as error:
-            raise ConfigError(f"{flag}: it cannot be read: {explain(error)}") from None
+            full_name, parsed = find_full_name(name, used), read_value(values)
+        except ConfigError as error:
+            raise ConfigError(f"--grid={text}: {error}") from None
         if not isinstance(parsed, (list, tuple)) or not parsed:
             raise ConfigError(f"{flag}: it must be a list of one or more values, [VALUE, ...]")
+        names.append(full_name)
+        check_names("--grid", names)
         # Gin's texts of the values, which are the same for 0.1 and 1e-1.
-        grid[name] = list(map(repr, parsed))
-        check_once(flag, grid[name])
+        grid[full_name] = list(map(repr, parsed))
+        check_once(flag, grid[full_name])
     return grid
 
 

@@ -113,17 +113,17 @@ def check_env(
     name = (lambda: env) if is_made else env
     # Found in this process, so that a wrong name or setting is an error here and not a fault of the
     # environment.
-    make, lost = find_env_fn(name, max_episode_steps, info_keys, **kwargs)
+    make = find_env_fn(name, max_episode_steps, info_keys, **kwargs)
     # Without restarts: the loss of the worker is what the check has found.
     settings = WorkerSettings(start_timeout=start_timeout, step_timeout=step_timeout, max_restarts=0)
     # The environment of a PettingZoo game reads the infos of its agents itself.
     keys = () if str(env).startswith("pettingzoo:") else info_keys
     make_inspector = functools.partial(Inspector, make, seed, keys)
-    if lost is None and can_pickle(make):
+    if can_pickle(make):
         stays = ""
         start: Any = functools.partial(WorkerPool, [make_inspector], [seed], 1, settings=settings)
     else:
-        stays = f"a worker would lose {lost}" if lost else "cloudpickle cannot pickle the environment"
+        stays = "cloudpickle cannot pickle the environment"
         # An object that the caller made is not closed by the check.
         make_here = functools.partial(make_inspector, keeps=is_made)
         start = functools.partial(WatchedThread, functools.partial(EnvBatch, [make_here], [seed]), settings)

@@ -7,6 +7,7 @@ from typing import Any
 from alf.callback import Callback
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import parse_config, wrong_calls_are_config_errors
+from alf.config.registry import own_config
 from alf.core.annotations import FilePath
 from alf.errors import ConfigError
 from alf.runs.digests import DIGESTS_FILE, compute_digest, find_split, read_digests
@@ -15,12 +16,12 @@ from alf.runs.run_description import list_versions, read_description
 from alf.training.trainer import Trainer
 
 
-def replicate(original: FilePath, root_dir: FilePath) -> tuple[int | None, int | None]:
+def replicate(original: FilePath, root_dir: FilePath | None = None) -> tuple[int | None, int | None]:
     """Trains with the settings and the seed of a run, as long as the digests of the weights agree.
 
     Args:
         original: path of the run.
-        root_dir: path of the new run; a run of the same settings there is continued.
+        root_dir: path of the new run; a run of the same settings there is continued. None: ORIGINAL-replica.
 
     Returns:
         the last iteration up to which the digests agree, None if they never do; and the first one at which
@@ -38,9 +39,10 @@ def replicate(original: FilePath, root_dir: FilePath) -> tuple[int | None, int |
     if not digests:
         raise ConfigError(f"{original} has made no train iteration yet")
     last = f"StopCriteria.num_iterations = {max(digests)}"
-    parse_config([os.path.join(original, CONFIG_FILE)], [last])
-    with wrong_calls_are_config_errors():
-        trainer = Trainer(root_dir, *make_parts())
+    with own_config():
+        parse_config([os.path.join(original, CONFIG_FILE)], [last])
+        with wrong_calls_are_config_errors():
+            trainer = Trainer(root_dir or f"{os.fspath(original).rstrip('/')}-replica", *make_parts())
     trainer.add_callback(_Comparison(digests))
     trainer.train()
     return find_split(digests, read_digests(trainer.root_dir))

@@ -16,7 +16,7 @@ from alf.config.settings import Role, configurable
 from alf.training.machine import MachineMeter
 from alf.training.progress import count_policy_steps
 from alf.training.stages import StageMeter
-from alf.training.summary_writer import SummaryWriter, read_hyperparameters, write_histogram
+from alf.training.summary_writer import SummaryWriter, write_histogram
 from alf.training.trackers import TrackerName, make_tracker
 
 
@@ -60,7 +60,7 @@ class Summaries(Callback):
         self._machine = MachineMeter()
         env_steps = trainer.counters["env_steps"] if trainer.restored else None
         self.writer = SummaryWriter(trainer.summary_path, env_steps)
-        self.writer.describe(trainer.summary_step, read_hyperparameters())
+        self.writer.describe(trainer.summary_step, trainer.operative_config)
         self._written_at, self._written_iteration = trainer.now, trainer.counters["iterations"]
 
     def on_check(self, trainer: Any) -> None:

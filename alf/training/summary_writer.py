@@ -7,7 +7,6 @@ import os
 import re
 import time
 
-import gin
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -56,22 +55,22 @@ class SummaryWriter:
         self._writer = None
         self._warned = {}  # time of the last warning, by path
 
-    def describe(self, step, settings):
+    def describe(self, step, config):
         """Writes the configuration as a text, and the settings by which TensorBoard compares runs.
 
         Args:
             step: int, the x axis.
-            settings: dict by name of numbers, bools and texts.
+            config: text, the run's operative configuration.
         """
         # Markdown shows indented lines as they are.
-        config = "\n".join(f"    {line}" for line in gin.operative_config_str().splitlines())
+        shown = "\n".join(f"    {line}" for line in config.splitlines())
         # Runs with the same name would be one to TensorBoard, which would show their averages.
         # The page shows the beginning of a name.
         folder, name = os.path.split(os.path.dirname(self._path))
 
         def write():
-            tf.summary.text("config/operative_config", config)
-            hparams.hparams(settings, trial_id=f"{name} in {folder}")
+            tf.summary.text("config/operative_config", shown)
+            hparams.hparams(read_hyperparameters(config), trial_id=f"{name} in {folder}")
 
         self.show(step, write)
 
@@ -153,13 +152,14 @@ def write_gif(name, gif):
     tf.summary.write(name, [str(gif.width), str(gif.height), gif.content], metadata=metadata)
 
 
-def read_hyperparameters():
+def read_hyperparameters(config):
     """Returns the settings by which TensorBoard compares runs, a dict of numbers, bools and texts by name.
 
-    Settings that do not define the experiment, such as `StopCriteria.num_env_steps`, are left out, except
-    seeds. Values of other types become texts, as gin writes them.
+    `config` is the text of a run's operative configuration. Settings that do not define the experiment, such
+    as `StopCriteria.num_env_steps`, are left out, except seeds. Values of other types become texts, as gin
+    writes them.
     """
-    settings = parse_settings(gin.operative_config_str())
+    settings = parse_settings(config)
     roles = {name: find_role(name) for name in settings}
     shown = [name for name, role in roles.items() if role.tells_apart or role is Role.SEED]
     return {name: _read_value(settings[name]) for name in shown}

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable
 from typing import Any, Literal
 
-import gin
 from absl import logging
 
 from alf.callback import Callback
@@ -52,7 +51,10 @@ class WandbTracker(_Continues, Callback):
         self._run: Any = None
 
     def on_begin(self, trainer: Any) -> None:
-        config = {**read_hyperparameters(), "operative_config": gin.operative_config_str()}
+        config = {
+            **read_hyperparameters(trainer.operative_config),
+            "operative_config": trainer.operative_config,
+        }
         with _errors_are_config_errors("WandbTracker", self._wandb.Error):
             self._run = self._wandb.init(
                 project=self._project,
@@ -105,8 +107,8 @@ class MlflowTracker(_Continues, Callback):
             run = self._mlflow.start_run(self._id, run_name=name)
             self._is_open = True
             if self._id is None:  # MLflow refuses other values later
-                self._mlflow.log_params(read_hyperparameters())
-            self._mlflow.log_text(gin.operative_config_str(), "operative_config.gin")
+                self._mlflow.log_params(read_hyperparameters(trainer.operative_config))
+            self._mlflow.log_text(trainer.operative_config, "operative_config.gin")
         self._id = run.info.run_id
 
     def on_summary(self, trainer: Any, step: int, values: dict[str, Any]) -> None:

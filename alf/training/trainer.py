@@ -11,7 +11,7 @@ from absl import logging
 
 from alf.callback import Callback, call_back, end_callbacks
 from alf.config.kinds import NonNegativeInt, PositiveInt
-from alf.config.parsing import check_dead_bindings
+from alf.config.parsing import check_dead_bindings, operative_config
 from alf.config.settings import Role, check_arguments, configurable
 from alf.core.annotations import FilePath
 from alf.core.files import find_path
@@ -68,6 +68,7 @@ class Trainer:
         driver, learner: as the arguments.
         metrics: dict of the driver's metrics by name.
         root_dir: absolute path of the directory.
+        operative_config: the text of `operative_config.gin`: all settings that gin has given to the parts.
         restored: path of the checkpoint from which the run continues, or None.
         now: time of the training loop in seconds of its clock. It changes only between two parts of an
             iteration.
@@ -122,11 +123,12 @@ class Trainer:
             self._own = [self.progress, *checks, *evaluations, self.summaries, self.checkpoints]
             self.call_back("on_check")
             check_dead_bindings()
+            self.operative_config = operative_config()  # everything is built by now
             # All checks that need no directory are above. From here on the run has its directory.
             self._run_dir = RunDir(self.root_dir)
             # Before the directory is read: from now on no other process changes what is checked here.
             self._run_dir.lock()
-            self._run_dir.check_config()
+            self._run_dir.check_config(self.operative_config)
             if has_checkpoints(self.root_dir):
                 check_environments(self.root_dir, self.learner.policy)
             self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver, learner)
@@ -135,8 +137,8 @@ class Trainer:
             self._collection.check_buffer(**self.counters)
             self._begin(initial_checkpoint)
             if not self._is_over() or not self._run_dir.has_config:
-                devices = {"learner": self.learner.device, "actors": driver.actor_device}
-                self._run_dir.write_config(self.learner.policy, save_git_state, devices)
+                places = {"learner": self.learner.device, "actors": driver.actor_device}
+                self._run_dir.write_config(self.operative_config, self.learner.policy, save_git_state, places)
             # No thread of the run has started yet: none of them can see a binding change.
             if not gin.config_is_locked():  # it is after an earlier run in this process
                 gin.finalize()
@@ -260,7 +262,7 @@ class Trainer:
                 # ALF's own come first, and save: an error in the user's `on_end` costs no checkpoint.
                 call_back(self._own, "on_end", self, reason)
             except BaseException as error:
-                end_callbacks(self._users, self, _describe_error(error), raises=False)
+                end_callbacks(self._users, self, f"{type(error).__name__}: {error}", raises=False)
                 raise
             end_callbacks(self._users, self, reason)
             self._end(reason)
@@ -398,10 +400,6 @@ class Trainer:
             if self._run_dir is not None:
                 if self._is_training:
                     status = "INTERRUPTED" if isinstance(error, KeyboardInterrupt) else "FAILURE"
-                    self._run_dir.write_done(status, _describe_error(error), self.counters)
+                    self._run_dir.write_done(status, f"{type(error).__name__}: {error}", self.counters)
                 self._run_dir.close()
             raise
-
-
-def _describe_error(error):
-    return f"{type(error).__name__}: {error}"

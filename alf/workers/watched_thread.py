@@ -5,6 +5,7 @@ import functools
 import queue
 import threading
 
+from alf.config.registry import run_in_turn
 from alf.core.running_time import running_time
 from alf.workers.worker import WorkerError
 
@@ -30,7 +31,7 @@ class WatchedThread:
         self._calls, self._replies = queue.SimpleQueue(), queue.SimpleQueue()
         self._settings, self._ended, self._num_calls = settings, False, 0
         # A daemon, because a thread that hangs must not keep the process from ending.
-        threading.Thread(target=self._run, name="environments", daemon=True).start()
+        threading.Thread(target=run_in_turn(self._run), name="environments", daemon=True).start()
         try:
             # In the thread that steps them later: environments with a window, for example, work only there.
             self._batch = self._ask(make_batch, limit="start_timeout")

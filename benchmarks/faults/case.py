@@ -253,7 +253,7 @@ class Lab:
             self.folder.mkdir(parents=True, exist_ok=True)
             path.write_text(COMMON + CONFIGS[config])
             gin_files = [path]
-        args = [f"--gin_file={path}" for path in gin_files] + [f"--gin_param={param}" for param in params]
+        args = ["train", *map(str, gin_files), *(f"--{param}" for param in params)]
         if warm:
             kwargs["server"] = self._make_server()
         training = Training(self.folder / f"training-{number}", root_dir or self.root_dir, args, **kwargs)

@@ -1,18 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Damaged checkpoints, numbers that are not finite, files that cannot be written."""
 
-import json
 import pathlib
 import shutil
 import signal
 import time
-import zlib
 
 import numpy as np
 import tensorflow as tf
 
 from benchmarks.faults.case import Cases, Expected, train_with_fault
-from benchmarks.faults.training import are_weights_sane, find_checkpoints, number_of
+from benchmarks.faults.training import are_weights_sane, find_checkpoints, number_of, read_weights
 
 _CASES = Cases("checkpoints")
 CASES = _CASES.cases
@@ -36,31 +34,23 @@ def _flip(path):
 
 
 def _data_file(checkpoint):
-    (path,) = pathlib.Path(checkpoint).parent.glob(pathlib.Path(checkpoint).name + ".data-*")
+    (path,) = pathlib.Path(checkpoint).glob("weights.data-*")
     return path
 
 
 def _index_file(checkpoint):
-    return pathlib.Path(checkpoint + ".index")
+    return pathlib.Path(checkpoint, "weights.index")
 
 
-@_CASES.add("state_missing", "`checkpoints/checkpoint` is missing", lambda path: path.unlink())
-@_CASES.add("state_empty", "`checkpoints/checkpoint` is empty", lambda path: path.write_bytes(b""))
-@_CASES.add(
-    "state_garbage", "`checkpoints/checkpoint` holds garbage", lambda path: path.write_bytes(b"\xff{\0" * 9)
-)
-def _damage_state(lab, damage):
-    _make_run(lab)
-    damage(lab.root_dir / "checkpoints" / "checkpoint")
-    outcome = Expected().check(lab.run("impala", ["StopCriteria.num_iterations = 1"]))
-    lab.continue_run(outcome)
-    return outcome
+def _state_file(checkpoint):
+    return pathlib.Path(checkpoint, "state.json")
 
 
 @_CASES.add("data_truncated", "the newest checkpoint's data file is cut off", _data_file, None)
 @_CASES.add("data_flipped", "a byte of the newest checkpoint's data file is wrong", _data_file, _flip)
 @_CASES.add("index_flipped", "a byte of the newest checkpoint's index is wrong", _index_file, _flip)
 @_CASES.add("index_missing", "the newest checkpoint's index is missing", _index_file, pathlib.Path.unlink)
+@_CASES.add("state_flipped", "a byte of the newest checkpoint's state.json is wrong", _state_file, _flip)
 @_CASES.add("data_missing", "the newest checkpoint's data file is missing", _data_file, pathlib.Path.unlink)
 def _damage_newest(lab, find, damage):
     *_, before, newest = _make_run(lab)
@@ -78,36 +68,32 @@ def _damage_newest(lab, find, damage):
     return outcome
 
 
-@_CASES.add("complete_lost", "all `ckpt-N.complete` files are lost: somebody has copied only TensorFlow's")
-def _lose_complete(lab):
+@_CASES.add("states_lost", "all `state.json` are lost: somebody has copied only the weights")
+def _lose_states(lab):
     _make_run(lab)
     folder = lab.root_dir / "checkpoints"
-    for path in folder.glob("*.complete"):
+    for path in folder.glob("ckpt-*/state.json"):
         path.unlink()
-    before = sorted(folder.iterdir())
+    before = sorted(folder.rglob("*"))
     training = lab.run("impala", ["StopCriteria.num_iterations = 9"])
-    outcome = Expected(2, r"ckpt-\d+\.complete is missing").check(training)
-    outcome.expect(sorted(folder.iterdir()) == before, "files have changed")
+    outcome = Expected(2, r"ckpt-\d+ is damaged: state.json: ").check(training)
+    outcome.expect(sorted(folder.rglob("*")) == before, "files have changed")
     return outcome
 
 
 @_CASES.add("weights_nan", "the newest checkpoint is whole, but a weight in it is NaN")
 def _write_nan(lab):
     newest = _make_run(lab)[-1]
-    reader = tf.train.load_checkpoint(newest)
+    reader = read_weights(newest)
     tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
     name = next(name for name in tensors if "kernel" in name and "optimizer" not in name)
     tensors[name] = np.full_like(tensors[name], np.nan)
     tf.raw_ops.SaveV2(
-        prefix=newest,
+        prefix=f"{newest}/weights",
         tensor_names=list(tensors),
         shape_and_slices=[""] * len(tensors),
         tensors=list(tensors.values()),
     )
-    complete = pathlib.Path(newest + ".complete")
-    content = json.loads(complete.read_text())
-    content["crc32"] = {file: zlib.crc32((complete.parent / file).read_bytes()) for file in content["crc32"]}
-    complete.write_text(json.dumps(content))
     training = lab.run("impala", [f"StopCriteria.num_iterations = {number_of(newest) + 3}"])
     return Expected(2, "not finite").check(training)
 

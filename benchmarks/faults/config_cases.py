@@ -24,7 +24,7 @@ def _read_bad_gin(lab, content):
     path = lab.folder / "bad.gin"
     lab.folder.mkdir(parents=True)
     path.write_bytes(content)
-    return Expected(2, "--gin_file", saved=False).check(lab.run(gin_files=[path], warm=True))
+    return Expected(2, "there is no file", saved=False).check(lab.run(gin_files=[path], warm=True))
 
 
 @_CONFIG.add("operative_config_binary", "a binary operative_config.gin in root_dir")
@@ -117,15 +117,15 @@ def _kill_during_save(lab):
     training.wait_until(lambda: _spin_until_temp(folder), 30, "a save")
     killed = training.send(signal.SIGKILL)
     training.wait_for_end()
-    left = list(folder.glob("*_temp*"))
+    left = list(folder.glob(".ckpt-*"))
     if not left:  # the save was over before the signal came: leave what an unlucky one leaves
-        (folder / "ckpt-99999_temp").mkdir()
-        (folder / "ckpt-99999_temp" / "part-00000-of-00001.index").write_bytes(b"x")
+        (folder / ".ckpt-99999.abcd_123" / "new").mkdir(parents=True)
+        (folder / ".ckpt-99999.abcd_123" / "new" / "weights.index").write_bytes(b"x")
     outcome = observe(training, injected=killed)
     again = lab.run("impala", ["StopCriteria.max_seconds = 1"])
     outcome.expect(again.status == 0, f"does not start again: {again.last_line()}")
     outcome.happened, outcome.details["really_killed_in_save"] = "continues, no folder is left", bool(left)
-    outcome.expect(not list(folder.glob("*_temp*")), "a folder *_temp is left")
+    outcome.expect(not list(folder.glob(".ckpt-*")), "an unfinished checkpoint is left")
     return outcome
 
 
@@ -133,7 +133,7 @@ def _spin_until_temp(folder, seconds=0.5):
     """Looks for an unfinished save without a pause."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if any(folder.glob("*_temp*")):
+        if any(folder.glob(".ckpt-*")):
             return True
     return False
 

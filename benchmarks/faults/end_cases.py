@@ -56,7 +56,7 @@ def _signal_while_hanging(lab, config):
     training.wait_for_end(60)
     # `stop_timeout`, and the 10 s that the process may take to end after that.
     outcome = Expected(143, lost=500, saved=True, within=15.0).check(training, sent)
-    saved = max(path.stat().st_mtime for path in (lab.root_dir / "checkpoints").glob("ckpt-*.index"))
+    saved = max(path.stat().st_mtime for path in (lab.root_dir / "checkpoints").glob("ckpt-*"))
     outcome.details["saved_after"] = round(saved - sent, 2)
     outcome.expect(0 <= saved - sent < 2.0, f"saved {saved - sent:.1f} s after the signal")
     lab.continue_run(outcome, config)

@@ -43,7 +43,7 @@ def _kill_at_random(lab):
             lost = not after or number_of(after[-1]) < number_of(before[-1])
             total.expect(not lost, f"{name}: {before[-1]} was lost, {after} are left")
         if after and (not before or after[-1] != before[-1]):
-            age = killed - os.stat(after[-1] + ".index").st_mtime
+            age = killed - os.stat(after[-1]).st_mtime
             oldest = max(oldest, age)
             text = f"{name}: the newest checkpoint is {age:.1f} s old"
             total.expect(age <= _CHECKPOINT_INTERVAL + _SAVE_SECONDS, text)
@@ -56,7 +56,7 @@ def _kill_at_random(lab):
 
 @_CASES.add("kills_at_renames", "kill -9 just before each of the renames of three saves")
 def _kill_at_renames(lab):
-    """The two renames of a save in Python are those to `ckpt-N.complete` and to `checkpoint`."""
+    """A save has one rename, and one more to remove the oldest checkpoint if there are more than three."""
     total = Outcome(happened="continues from the newest checkpoint", steps_lost=0)
     for i in range(1, 7):
         before = find_checkpoints(lab.root_dir)
@@ -67,9 +67,10 @@ def _kill_at_renames(lab):
         expected = before[-1] if before else None
         restored = training.find_restored()
         total.expect(restored == expected, f"{name}: continues from {restored} instead of {expected}")
-        # A save counts from its first rename on, and three of them are kept.
-        expected_numbers = min(len(before) + i // 2, 3)
-        total.expect(len(after) == expected_numbers, f"{name}: {after} are left of {before}")
+        expected_number = len(before)
+        for _ in range(i - 1):
+            expected_number += 1 if expected_number <= 3 else -1
+        total.expect(len(after) == expected_number, f"{name}: {after} are left of {before}")
         total.steps_lost = max(total.steps_lost, training.steps_lost())
     total.problems += (
         Expected(0, saved=True).check(lab.run("impala", ["StopCriteria.max_seconds = 1"])).problems

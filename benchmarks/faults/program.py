@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Runs `alf.bin.train` after changes to the process, which the variable `ALF_FAULT_PROCESS` holds as JSON:
+"""Runs `alf` after changes to the process, which the variable `ALF_FAULT_PROCESS` holds as JSON:
 
     file_bytes: int, the limit of a file's size, as if the disk were full.
     slow_replace: [text, seconds], how long it takes to give a file its name if that contains the text.
@@ -71,7 +71,9 @@ def serve():
 
 def _train_in_fork(train, args, variables, stdout, stderr):
     """Never returns."""
-    from absl import flags, logging
+    from absl import logging
+
+    from alf.bin.command import parse, run
 
     os.setsid()
     os.environ.update(variables)
@@ -80,8 +82,7 @@ def _train_in_fork(train, args, variables, stdout, stderr):
     logging.use_absl_handler()
     status = 1
     try:
-        flags.FLAGS(["train", *args])
-        status = train.main(["train"])
+        status = run(train, parse(train, args))
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
@@ -95,4 +96,4 @@ if __name__ == "__main__":
         serve()
     else:
         change_process(**json.loads(os.environ.get("ALF_FAULT_PROCESS", "{}")))
-        runpy.run_module("alf.bin.train", run_name="__main__", alter_sys=True)
+        runpy.run_module("alf", run_name="__main__", alter_sys=True)

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.01
-_CONSOLE_SCRIPT = "from alf.bin.train import console_main; console_main()"
+_CONSOLE_SCRIPT = "from alf.bin.main import console_main; console_main()"
 _QUIET_SECONDS = 2.0  # in which all processes of an ended run must end
 
 
@@ -33,14 +33,14 @@ class Training:
     Args:
         folder: `pathlib.Path` of an empty folder for output and events.
         root_dir: the run's.
-        args: the flags of `alf.bin.train`, without --root_dir.
+        args: the arguments of `alf`, without -o.
         fault: dict, see `envs`, or None.
         process: dict, see `program`, or None.
         variables: dict of more environment variables.
         cwd: where it runs.
-        server: `Server` whose fork trains; None starts `python -m alf.bin.train`.
+        server: `Server` whose fork trains; None starts `python -m alf`.
         timeout: seconds that the process may take; the case fails after them.
-        console_script: whether it starts as `alf-train` does: without `cwd` in the search path.
+        console_script: whether it starts as `alf` does: without `cwd` in the search path.
 
     Attributes:
         lines: list of (seconds since 1970, line of stderr).
@@ -67,7 +67,7 @@ class Training:
         found = find_checkpoints(self.root_dir)
         self.restored_steps = read_env_steps(found[-1]) if found else 0
         self.lines, self.status, self.ended = [], None, None
-        args = [*args, f"--root_dir={root_dir}"]
+        args = [*args, f"--output={root_dir}"]
         variables = {"ALF_FAULT_FOLDER": str(folder), "PYTHONPATH": str(_ROOT), **(variables or {})}
         variables |= {"ALF_FAULT": json.dumps(fault or {}), "ALF_FAULT_PROCESS": json.dumps(process or {})}
         paths = [str(folder / "stdout"), str(folder / "stderr")]
@@ -75,7 +75,7 @@ class Training:
         if server is not None:
             self.pid, self._wait = server.start(args, variables, *paths)
         else:
-            module = "benchmarks.faults.program" if process else "alf.bin.train"
+            module = "benchmarks.faults.program" if process else "alf"
             with open(paths[0], "wb") as stdout, open(paths[1], "wb") as stderr:
                 program = ["-m", module]
                 if console_script:
@@ -254,16 +254,20 @@ class Server:
 
 
 def find_checkpoints(root_dir):
-    """Lists the complete checkpoints that TensorFlow can read, as paths without suffix, oldest first."""
-    folder = pathlib.Path(root_dir) / "checkpoints"
-    paths = [path.with_suffix("") for path in folder.glob("ckpt-*.complete")]
+    """Lists the paths of the checkpoints that TensorFlow can read, oldest first."""
+    paths = [path for path in (pathlib.Path(root_dir) / "checkpoints").glob("ckpt-*") if not path.suffix]
     paths.sort(key=lambda path: int(path.name.removeprefix("ckpt-")))
     return [str(path) for path in paths if _is_whole(path)]
 
 
+def read_weights(path):
+    """TensorFlow's reader of a checkpoint."""
+    return tf.train.load_checkpoint(f"{path}/weights")
+
+
 def _is_whole(path):
     try:
-        reader = tf.train.load_checkpoint(str(path))
+        reader = read_weights(path)
         return all(reader.get_tensor(name) is not None for name in reader.get_variable_to_shape_map())
     except Exception:  # damaged files raise nearly anything
         return False
@@ -271,20 +275,20 @@ def _is_whole(path):
 
 def read_env_steps(path):
     """The environment steps that a checkpoint counts."""
-    reader = tf.train.load_checkpoint(path)
+    reader = read_weights(path)
     names = [name for name in reader.get_variable_to_shape_map() if "progress/env_steps/" in name]
     return int(reader.get_tensor(names[0]))
 
 
 def read_recorded_steps(path):
     """The environment steps that the metrics in a checkpoint count."""
-    state = tf.train.load_checkpoint(path).get_tensor("state/.ATTRIBUTES/py_state")
-    return json.loads(state)["driver"]["metrics"]["EnvironmentSteps"]
+    state = json.loads((pathlib.Path(path) / "state.json").read_text())["state"]
+    return state["driver"]["metrics"]["EnvironmentSteps"]
 
 
 def are_weights_sane(path):
     """Says whether the learned floats in a checkpoint are finite, and so small that their loss is, too."""
-    reader = tf.train.load_checkpoint(path)
+    reader = read_weights(path)
     names = [name for name in reader.get_variable_to_shape_map() if "learning_rate" not in name]
     tensors = (np.asarray(reader.get_tensor(name)) for name in names)
     return all(np.all(np.abs(x) < 1e10) for x in tensors if x.dtype.kind == "f")

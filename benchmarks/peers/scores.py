@@ -98,9 +98,9 @@ def command(library, env, seed, folder):
     """Makes the command of a run; ALF writes into a folder."""
     task = TASKS[env]
     if library == "ALF":
-        flags = [f"--env={env}", "--algorithm=ppo", f"--steps={task.max_steps}", f"--seed={seed}"]
-        flags += [f"--StopCriteria.target_return={task.target}", f"--root_dir={folder}/run"]
-        return [sys.executable, "-m", "alf.bin.train", *flags]
+        flags = [env, "--algorithm=ppo", f"--steps={task.max_steps}", f"--seed={seed}"]
+        flags += [f"--StopCriteria.target_return={task.target}", f"--output={folder}/run"]
+        return [sys.executable, "-m", "alf", "train", *flags]
     flags = [f"--env={env}", f"--target_return={task.target}", f"--seed={seed}"]
     if library == "torch":
         flags += [f"--max_steps={task.max_steps}", f"--settings={json.dumps(task.settings)}"]

@@ -12,7 +12,7 @@
 #SBATCH --exclusive
 #SBATCH --time=04:00:00
 #SBATCH --output=%x-%j.log
-# alf-train gets SIGTERM two minutes before the time is over, and saves.
+# alf train gets SIGTERM two minutes before the time is over, and saves.
 #SBATCH --signal=B:TERM@120
 
 set -euo pipefail
@@ -39,15 +39,15 @@ srun --nodes="$workers" --ntasks="$workers" --exclude="$head" \
 
 train=
 trap 'kill -TERM $train 2>/dev/null || true' TERM
-alf-train --ray_address="$address" \
-  --gin_file=examples/impala_cartpole.gin \
-  --root_dir=runs/slurm \
-  --gin_param=Experiment.num_envs=0 \
-  --gin_param=Experiment.num_collectors=$((workers * SLURM_CPUS_PER_TASK)) &
+alf train examples/impala_cartpole.gin \
+  --ray_address="$address" \
+  --output=runs/slurm \
+  --num_envs=0 \
+  --num_collectors=$((workers * SLURM_CPUS_PER_TASK)) &
 train=$!
 status=0
 wait "$train" || status=$?
-while kill -0 "$train" 2>/dev/null; do  # a signal has ended the wait, not alf-train
+while kill -0 "$train" 2>/dev/null; do  # a signal has ended the wait, not alf train
   status=0
   wait "$train" || status=$?
 done

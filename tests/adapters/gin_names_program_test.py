@@ -5,9 +5,12 @@ import importlib
 import sys
 
 import gin
+import pytest
 
 from alf.config.parsing import parse_config
 from tests.programs import run_program
+
+pytestmark = pytest.mark.programs
 
 PARAMS = [
     "LearnerSettings.max_grad_norm = 3.0",

@@ -1,11 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train and alf-evaluate with a user's `TFEnvironment` of TF-Agents."""
+"""alf train and alf evaluate with a user's `TFEnvironment` of TF-Agents."""
 
 import csv
 import re
 import textwrap
 
-from tests.programs import run_program
+import pytest
+
+from tests.programs import ALF, run_program
+
+pytestmark = pytest.mark.programs
 
 MODULE = """
     import gin
@@ -48,8 +52,8 @@ def test_a_run_trains_goes_on_and_is_evaluated(tmp_path):
     root_dir = tmp_path / "run"
 
     def train(*params, root_dir=root_dir):
-        arguments = [f"--gin_file={tmp_path / 'mine.gin'}", f"--root_dir={root_dir}"]
-        return run_program("alf.bin.train:console_main", *arguments, *(f"--gin_param={x}" for x in params))
+        arguments = ["train", tmp_path / "mine.gin", f"--output={root_dir}"]
+        return run_program(ALF, *arguments, *(f"--{x}" for x in params))
 
     done = train()
     assert (done.status, done.out) == (0, "num_iterations=20 reached\n"), done.err
@@ -59,7 +63,7 @@ def test_a_run_trains_goes_on_and_is_evaluated(tmp_path):
     with open(root_dir / "progress.csv") as file:
         rows = list(csv.DictReader(file))
     assert any(row.get("eval/return_mean") for row in rows), rows
-    done = run_program("alf.bin.evaluate:console_main", f"--root_dir={root_dir}", "--num_episodes=3")
+    done = run_program(ALF, "evaluate", root_dir, "--num_episodes=3")
     assert done.status == 0, done.err
     done = train("Experiment.env = @Broken", root_dir=tmp_path / "other")
     last = done.err.splitlines()[-1]

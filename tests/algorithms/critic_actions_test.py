@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms.action_values import action_to_index, action_to_unit_box
+from alf.algorithms import action_from_unit_box, action_to_index, action_to_unit_box
 from alf.core.nest_utils import BoundedTensorSpec
 from alf.policies.action_distributions import CategoricalActions, TanhGaussianActions
 
@@ -25,6 +25,18 @@ def test_unit_action_is_tanh_of_what_was_drawn(name, leading):
     unit = tf.function(lambda raw: action_to_unit_box(actions.action(raw), spec), autograph=False)(raw)
     assert unit.dtype == tf.float32
     np.testing.assert_allclose(unit, tf.tanh(raw), atol=2e-6)
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_an_action_from_the_unit_box_and_back(name):
+    spec = BOXES[name]
+    unit = np.linspace(-1, 1, 5 * spec.shape.num_elements(), dtype=np.float32).reshape(5, -1)
+    action = action_from_unit_box(unit, spec)
+    assert action.dtype == spec.dtype and action.shape == (5, *spec.shape)
+    np.testing.assert_allclose(action_to_unit_box(action, spec), unit, atol=1e-6)
+    np.testing.assert_array_equal(
+        action_from_unit_box(unit + 9, spec)[0], np.broadcast_to(spec.maximum, spec.shape)
+    )
 
 
 def test_bounds_become_one():

@@ -259,7 +259,7 @@ def test_target_network_follows(tau, period):
     sources, targets = algorithm.policy.network.variables, algorithm._target_network.variables
     for i in range(1, 5):
         before = [v.numpy() for v in targets]
-        update(experience)
+        update((experience, ()))
         moves = i % period == 0
         for source, target, old in zip(sources, targets, before, strict=True):
             expected = tau * source.numpy() + (1 - tau) * old if moves else old

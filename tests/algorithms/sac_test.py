@@ -495,7 +495,7 @@ def test_optimizers_are_checked(subtests):
         with subtests.test(name=name, value=value):
             others = {group: sgd() for group in algorithm.parameter_groups()}
             rule = "is .*: it must be an Optimizer" if value != "adam" else ".* is 'adam': Keras has"
-            message = rf"ReplayLearner.optimizer\['{name}'\].* {rule}"
+            message = rf"Learner.optimizer\['{name}'\].* {rule}"
             with pytest.raises(ConfigError, match=message):
                 build_learner(algorithm, {**others, name: value})
     with pytest.raises(ConfigError, match="max_grad_norm is 0.0"):

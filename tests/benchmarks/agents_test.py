@@ -9,6 +9,8 @@ import pytest
 from alf.errors import ConfigError
 from benchmarks import agents
 
+pytestmark = pytest.mark.programs
+
 
 def test_each_task_is_trained_and_packed(tmp_path, monkeypatch, capsys):
     done = []
@@ -22,7 +24,7 @@ def test_each_task_is_trained_and_packed(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(agents, "pack_agent", pack)
     agents.main(["agents"], tmp_path)
     run, folder = f"{tmp_path}/build/agents/CartPole-v1", f"{tmp_path}/alf/agents/CartPole-v1"
-    assert done[:2] == [["alf:CartPole-v1", "--seed=0", f"--root_dir={run}"], (run, folder)]
+    assert done[:2] == [["alf:CartPole-v1", "--seed=0", f"--output={run}"], (run, folder)]
     assert {path.name for path in (tmp_path / "alf" / "agents").iterdir()} >= {"Pendulum-v1", "Acrobot-v1"}
     assert f"{folder}: 2 KiB\n" in capsys.readouterr().out
     done.clear()

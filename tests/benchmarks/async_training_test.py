@@ -6,6 +6,8 @@ import pytest
 from benchmarks.one_run import Run, train
 from tests.benchmarks.conftest import import_program
 
+pytestmark = pytest.mark.programs
+
 program = import_program("benchmarks.async_training")
 DRIVERS, make_config, row = program.DRIVERS, program.make_config, program.row
 

@@ -10,6 +10,8 @@ from alf.distributed.cluster import connect
 from tests.benchmarks.conftest import import_program, parsed_flags
 from tests.programs import ROOT
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("ray")
 collectors = import_program("benchmarks.collectors")
 

@@ -8,6 +8,8 @@ import pytest
 from tests.benchmarks.conftest import import_program, parsed_flags
 from tests.programs import ROOT
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("ray")
 
 

@@ -9,6 +9,8 @@ from alf.plots.runs import read_run
 from tests.benchmarks.conftest import import_program
 from tests.programs import run_module
 
+pytestmark = pytest.mark.programs
+
 curves = import_program("benchmarks.curves")
 
 

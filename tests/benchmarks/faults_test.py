@@ -9,6 +9,8 @@ from benchmarks.faults.case import Case, Expected, Outcome, train_with_fault
 from benchmarks.faults.training import HungError, Server
 from tests.benchmarks.conftest import import_program, parsed_flags
 
+pytestmark = pytest.mark.programs
+
 program = import_program("benchmarks.faults.__main__")
 CASES, choose, run_case = program.CASES, program.choose, program.run_case
 format_line, format_table = program.format_line, program.format_table

@@ -7,6 +7,8 @@ import pytest
 
 from tests.benchmarks.conftest import import_program, parsed_flags
 
+pytestmark = pytest.mark.programs
+
 gpu = import_program("benchmarks.gpu")
 
 

@@ -10,6 +10,8 @@ from alf.data_structures import FIRST
 from tests.benchmarks.conftest import import_program
 from tests.builders import build_learner
 
+pytestmark = pytest.mark.programs
+
 hybrid = import_program("benchmarks.hybrid_training")
 
 

@@ -15,6 +15,8 @@ from alf.environments import load
 from benchmarks import slow_steps
 from tests.benchmarks.conftest import import_program
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("ray")
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -8,6 +8,8 @@ from alf.config.parsing import parse_config
 from benchmarks.one_run import Run, train
 from tests.benchmarks.conftest import import_program
 
+pytestmark = pytest.mark.programs
+
 options = import_program("benchmarks.options")
 EXAMPLES, make_config, row = options.EXAMPLES, options.make_config, options.row
 

@@ -11,6 +11,8 @@ from benchmarks.series import read_rows
 from benchmarks.workloads import WORKLOADS
 from tests.benchmarks.conftest import import_program, parsed_flags
 
+pytestmark = pytest.mark.programs
+
 peers = import_program("benchmarks.peers.__main__")
 
 

@@ -2,12 +2,15 @@
 """The benchmark of several policies: its kinds have batches of the sizes that it says."""
 
 import gin
+import pytest
 
 from alf.config.parsing import parse_config
 from alf.training import Experiment
 from tests.benchmarks.conftest import import_program
 from tests.builders import driver_of
 from tests.example_runs import EXAMPLES
+
+pytestmark = pytest.mark.programs
 
 program = import_program("benchmarks.several_policies")
 EXAMPLE = str(EXAMPLES / "impala_cartpole.gin")

@@ -14,6 +14,8 @@ from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
 from benchmarks.task_table import describe, format_table
 
+pytestmark = pytest.mark.programs
+
 EXTRAS = {
     "atari": "ale_py",
     "box2d": "Box2D",

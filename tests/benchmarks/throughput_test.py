@@ -12,6 +12,8 @@ from benchmarks.workloads import WORKLOADS
 from tests.benchmarks.conftest import import_program
 from tests.programs import run_module
 
+pytestmark = pytest.mark.programs
+
 throughput = import_program("benchmarks.throughput")
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-export: its flags, its exit status, what it prints."""
+"""alf export: its flags, its exit status, what it prints."""
 
 import sys
 
@@ -14,6 +14,8 @@ from alf.runs.saved_run import load_agent
 from alf.training import Experiment
 from tests.bin.conftest import write_config
 from tests.builders import build_trainer, driver_of
+
+pytestmark = pytest.mark.programs
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_the_newest_policy_is_exported(command, root_dir, tmp_path):
     before = sorted(path.stat().st_mtime_ns for path in root_dir.rglob("*"))
     folder = tmp_path / "newest"
     expected = f"{root_dir}/checkpoints/ckpt-2 is exported to {folder}\n"
-    assert command(export, root_dir=str(root_dir), output=str(folder)) == (0, expected, [])
+    assert command(export, what=str(root_dir), output=str(folder)) == (0, expected, [])
     assert before == sorted(path.stat().st_mtime_ns for path in root_dir.rglob("*"))
     observation = np.random.default_rng(0).normal(size=[50, 4]).astype(np.float32)
     np.testing.assert_array_equal(act(folder, observation), load_agent(root_dir).predict(observation)[0])
@@ -43,9 +45,9 @@ def test_the_newest_policy_is_exported(command, root_dir, tmp_path):
 
 
 def test_flags_choose_what_is_exported_and_how(command, root_dir, tmp_path):
-    flags = dict(root_dir=str(root_dir), output=str(tmp_path / "first"))
+    flags = dict(what=str(root_dir), output=str(tmp_path / "first"))
     assert command(export, **flags)[0] == 0
-    message = f"error: --output={flags['output']}: this exists; --overwrite replaces an earlier export"
+    message = f"error: -o {flags['output']}: this exists; --overwrite replaces an earlier export"
     assert command(export, **flags) == (2, "", [message])
     status, out, errors = command(export, **flags, overwrite=True, checkpoint="1", tflite=True, sample=True)
     assert (status, errors) == (0, [])
@@ -70,17 +72,17 @@ def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, sub
     for flags, message in [
         (dict(onnx=True), "error: --onnx needs tf2onnx: pip install 'alf-tf[onnx]'"),
         (dict(tf_agents=True), "error: --tf_agents needs TF-Agents ("),
-        (dict(gin_param=["GRU.units=9"]), "error: nothing reads the gin binding GRU.units"),
-        (dict(gin_param=["ActorCriticNetwork.fc_layer_params=(9,)"]), "does not fit this policy"),
+        (dict(settings=["GRU.units=9"]), "error: nothing reads the gin binding GRU.units"),
+        (dict(settings=["ActorCriticNetwork.fc_layer_params=(9,)"]), "does not fit this policy"),
         (dict(checkpoint="best"), "there is no best checkpoint in "),
-        (dict(root_dir=str(tmp_path)), "holds no run"),
-        (dict(output=None), "error: --output is missing: name the folder to write"),
+        (dict(what=str(tmp_path)), "holds no run"),
+        (dict(output=None), "error: -o is missing: name the folder to write"),
         (
             dict(output=other, overwrite=True),
             f"error: --output '{other}' has 'notes.txt', which ALF has not written: it is not replaced",
         ),
     ]:
         with subtests.test(str(flags)):
-            status, out, errors = command(export, **{"root_dir": str(root_dir), "output": none, **flags})
+            status, out, errors = command(export, **{"what": str(root_dir), "output": none, **flags})
             assert (status, out, len(errors)) == (2, "", 1) and message in errors[0]
             assert list(tmp_path.iterdir()) == [tmp_path / "other"]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-benchmark: what it counts, and that nothing is learned while it samples."""
+"""alf benchmark: what it counts, and that nothing is learned while it samples."""
 
 import json
 import os
@@ -25,6 +25,8 @@ from tests.bin.conftest import KINDS
 from tests.bin.forks import SECONDS
 from tests.builders import build_driver, collect_and_observe
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture
 def bench(tmp_path, command):
@@ -34,9 +36,8 @@ def bench(tmp_path, command):
         if config is not None:
             path = tmp_path / "mine.gin"
             path.write_text("\n".join(line.strip() for line in config.splitlines()))
-            values["gin_file"] = [str(path)]
-        defaults = {"gin_file": [], "gin_param": [], "root_dir": None, "checkpoint": "newest"}
-        values = {**defaults, "measure_seconds": 0.3, "sample_only": False, **values}
+            values["what"] = [str(path)]
+        values = {"measure_seconds": 0.3, **values}
         status, out, errors = command(benchmark, *settings, **values)
         return status, json.loads(out) if out else None, errors
 
@@ -69,15 +70,15 @@ def test_measures_sampling_then_training(bench):
         assert figures["bottleneck"] and figures["time_share"]["learner"]
     assert result["sampling"]["updates_per_second"] == 0 < result["training"]["updates_per_second"]
     assert result["num_episodes"] > 0 and result["average_return"] > 0 and result["cores"] == os.cpu_count()
-    assert result["gin_file"][0].endswith("mine.gin")
+    assert result["what"][0].endswith("mine.gin")
 
 
 def test_it_names_what_to_measure_as_alf_train_does(bench):
     settings = ["--num_envs=4", "--num_groups=1", "--unroll_length=4", "--fc_layer_params=(8,)"]
-    given = dict(env="CartPole-v1", algorithm="impala", sample_only=True)
+    given = dict(what="CartPole-v1", algorithm="impala", sample_only=True)
     status, result, errors = bench(settings=settings, **given)
     assert (status, errors) == (0, []) and result["sampling"]["env_steps"] > 0
-    assert "Experiment.num_envs = 4" in result["bindings"]
+    assert "Experiment.num_envs = 4" in result["settings"]
     status, _, errors = bench(settings=[*settings, "--RMSprop.rho=0.5"], **given)
     assert (status, errors) == (2, ["error: nothing reads the gin binding RMSprop.rho"])
 
@@ -118,7 +119,7 @@ def test_a_run_gives_its_configuration_and_its_policy(bench, root_of, learners):
         return {str(path): path.stat().st_mtime_ns for path in Path(root_dir).rglob("*")}
 
     before = list_files()
-    status, result, _ = bench(root_dir=root_dir, settings=["--unroll_length=2"], sample_only=True)
+    status, result, _ = bench(what=root_dir, settings=["--unroll_length=2"], sample_only=True)
     assert status == 0 and result["checkpoint"].endswith("ckpt-2")
     assert gin.query_parameter("Experiment.unroll_length") == 2
     saved = SavedRun(root_dir)
@@ -141,18 +142,17 @@ def test_the_result_is_there_though_an_environment_cannot_be_closed(bench, monke
 
 
 WRONG = [
-    ({}, "name either a gin file or --env, or --root_dir"),
-    ({"config": KINDS["cartpole"], "root_dir": "anywhere"}, "name either a gin file or --env, or --root_dir"),
-    ({"root_dir": "/no/such/run"}, "holds no run"),
+    ({}, "nothing says what to train"),
+    ({"what": "/no/such/run"}, "there is no '/no/such/run'"),
     (
         {"config": KINDS["cartpole"], "measure_seconds": float("nan")},
         "^error: --measure_seconds is nan: it must be a number at least 0.1$",
     ),
     (
         {"config": KINDS["cartpole"], "checkpoint": "best"},
-        "^error: --checkpoint=best: it needs --root_dir, the run that has it$",
+        "^error: --checkpoint=best: it needs the folder of the run that has it$",
     ),
-    ({"config": KINDS["cartpole"], "gin_param": ["Experiment.num_envs = 0"]}, "num_envs is 0"),
+    ({"config": KINDS["cartpole"], "settings": ["--Experiment.num_envs=0"]}, "num_envs is 0"),
     ({"config": ""}, 'write alf.environments.load.name = "CartPole-v1"'),
 ]
 

@@ -3,25 +3,22 @@
 
 import contextlib
 import functools
-import importlib
 import sys
 from pathlib import Path
 
 import gin
 import pytest
 from absl import flags
-from absl.testing import flagsaver
 
+from alf.bin.main import COMMANDS
 from alf.config.parsing import parse_config
 from alf.config.registry import own_config
 from alf.runs.run_dir import RunDir
 from alf.training import Experiment
+from tests.bin.calls import call
 from tests.bin.forks import Forks
 from tests.builders import build_trainer, driver_of
 from tests.programs import ROOT, environment
-
-# Without alf-export and alf-plot, which both define --output: a fork imports one of them.
-FORKED = ("train", "pbt", "sweep", "play", "evaluate", "benchmark", "check_env", "replicate")
 
 OWN_MODULE = """
 import gin, gymnasium, numpy as np
@@ -177,13 +174,6 @@ def write_study(folder, settings=STUDY):
     return path
 
 
-def import_plot():
-    """The module of alf-plot. It and alf-export, which no program imports together, both define --output."""
-    importlib.import_module("alf.bin.export")
-    flags.FLAGS["output"].allow_override = True
-    return importlib.import_module("alf.bin.plot")
-
-
 @pytest.fixture(scope="session")
 def root_of(tmp_path_factory):
     """A function from a kind, a key of KINDS, to the root_dir of a run, which is trained once."""
@@ -206,7 +196,7 @@ def root_of(tmp_path_factory):
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory):
     """Runs a command, or another function, in a fork of a process that has imported them all."""
-    modules = ["tests.quiet_start", "alf.training", *(f"alf.bin.{name}" for name in FORKED)]
+    modules = ["tests.quiet_start", "alf.training", *(f"alf.bin.{name}" for name in COMMANDS)]
     modules += [
         "alf.tools.env_check",
         "alf.tools.throughput",
@@ -224,15 +214,14 @@ def forks(tmp_path_factory):
 
 @pytest.fixture
 def command(capsys, monkeypatch):
-    """A function that runs the command of a module with flags; returns status, stdout and error lines."""
+    """A function that runs the subcommand of a module (`call`); returns status, stdout and error lines."""
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
 
     def run(module, *arguments, **values):
         gin.clear_config()
-        with flagsaver.flagsaver(**values):
-            status = module.main(["command", *arguments])
+        status = call(module, *arguments, **values)
         out, err = capsys.readouterr()
         assert "Traceback" not in err
         return status, out, [line for line in err.splitlines() if line.startswith("error: ")]
@@ -242,11 +231,11 @@ def command(capsys, monkeypatch):
 
 @pytest.fixture
 def run_in_used_folder(command):
-    """A function (module, root_dir, **flags): as `command`, while another process seems to write there."""
+    """A function (module, output, **flags): as `command`, while another process seems to write there."""
 
-    def run(module, root_dir, **given):
-        with contextlib.closing(RunDir(str(root_dir))) as other:
+    def run(module, output, **given):
+        with contextlib.closing(RunDir(str(output))) as other:
             other.lock()
-            return command(module, root_dir=str(root_dir), **given)
+            return command(module, output=str(output), **given)
 
     return run

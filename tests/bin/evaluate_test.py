@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-evaluate: its figures are those of a plain loop, and those of the environment's info."""
+"""alf evaluate: its figures are those of a plain loop, and those of the environment's info."""
 
 import json
 import sys
@@ -16,6 +16,8 @@ from alf.core.randomness import spawn_seeds
 from alf.training import Experiment
 from tests.bin.conftest import COMMON, IN_PROCESS
 from tests.builders import build_trainer, driver_of
+
+pytestmark = pytest.mark.programs
 
 
 def play_plainly(agent, env, seed, num_episodes):
@@ -35,8 +37,8 @@ def play_plainly(agent, env, seed, num_episodes):
 
 
 def compare_with_plain_loop(command, root_dir, make_env, num_episodes, num_envs):
-    """Runs alf-evaluate and the plain loop on the same seeds; returns the lengths of the episodes."""
-    values = dict(root_dir=root_dir, num_episodes=num_episodes, parallel_envs=num_envs, seed=3, json=True)
+    """Runs alf evaluate and the plain loop on the same seeds; returns the lengths of the episodes."""
+    values = dict(what=root_dir, num_episodes=num_episodes, parallel_envs=num_envs, seed=3, json=True)
     status, out, errors = command(evaluate, **values)
     assert (status, errors) == (0, [])
     found = json.loads(out)
@@ -68,7 +70,7 @@ def test_episodes_of_very_different_lengths(root_of, command):
 
 def test_fewer_episodes_than_environments(root_of, command):
     root_dir = root_of("cartpole")
-    status, out, _ = command(evaluate, root_dir=root_dir, num_episodes=1, seed=3, json=True)
+    status, out, _ = command(evaluate, what=root_dir, num_episodes=1, seed=3, json=True)
     found = json.loads(out)
     assert status == 0 and found["num_episodes"] == 1 and found["return"]["std"] == 0
     env, (seed,) = gymnasium.make("CartPole-v1"), spawn_seeds(3, 1)
@@ -77,7 +79,7 @@ def test_fewer_episodes_than_environments(root_of, command):
 
 
 def test_the_table(root_of, command):
-    status, out, _ = command(evaluate, root_dir=root_of("cartpole"), num_episodes=2)
+    status, out, _ = command(evaluate, what=root_of("cartpole"), num_episodes=2)
     title, header, returns, lengths = out.splitlines()
     assert status == 0 and title.endswith("ckpt-2, 2 episodes")
     assert header.split() == ["mean", "low", "high", "median", "std", "min", "max"]
@@ -93,21 +95,21 @@ def test_the_table_is_there_though_the_environment_cannot_be_closed(root_of, com
 
     monkeypatch.setattr(sys.modules["uneven_env"].Uneven, "close", close)
     with pytest.raises(RuntimeError, match="the end is broken"):
-        command(evaluate, root_dir=root_dir, num_episodes=2)
+        command(evaluate, what=root_dir, num_episodes=2)
     assert capsys.readouterr().out.splitlines()[2].startswith("return ")
 
 
 def test_a_setting_of_the_environment(root_of, command):
     for scope in ("", "eval/"):
         params = [f"{scope}alf.environments.load.max_episode_steps = 4"]
-        values = dict(root_dir=root_of("cartpole"), num_episodes=3, json=True, gin_param=params)
+        values = dict(what=root_of("cartpole"), num_episodes=3, json=True, settings=params)
         _, out, errors = command(evaluate, **values)
         assert not errors and json.loads(out)["length"]["max"] == 4
 
 
 def test_sampled_actions_are_others(root_of, command):
     def returns(**values):
-        values = dict(root_dir=root_of("sac"), num_episodes=2, parallel_envs=1, seed=1, json=True, **values)
+        values = dict(what=root_of("sac"), num_episodes=2, parallel_envs=1, seed=1, json=True, **values)
         return json.loads(command(evaluate, **values)[1])["return"]["mean"]
 
     assert returns() == returns() != returns(sample=True)
@@ -129,7 +131,7 @@ def test_figures_of_the_environments_info(command, tmp_path, monkeypatch):
     with own_config():
         gin.parse_config(COMMON + IN_PROCESS + INFO)
         build_trainer(str(tmp_path / "run"), driver_of(Experiment())).train()
-    flags = dict(root_dir=str(tmp_path / "run"), num_episodes=4, json=True)
+    flags = dict(what=str(tmp_path / "run"), num_episodes=4, json=True)
     status, out, errors = command(evaluate, **flags)
     assert (status, errors) == (0, [])
     found = json.loads(out)

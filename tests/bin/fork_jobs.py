@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train and others where something is not as usual: functions for `Forks`."""
+"""alf train and others where something is not as usual: functions for `Forks`."""
 
 import os
 import runpy
@@ -11,6 +11,7 @@ import time
 import tensorflow as tf
 
 from alf.bin import command, train
+from alf.bin.main import console_main
 from alf.drivers import AsyncOffPolicyDriver
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.training import progress_bar
@@ -23,39 +24,39 @@ def closed_pipe():
     os.close(reader)
     for fd in map(int, sys.argv.pop(1)):
         os.dup2(writer, fd)
-    train.console_main()
+    console_main()
 
 
 def logs_often():
     """The log has a line of the progress after each iteration; SIGHUP does what it does by default."""
     progress_bar._LOG_SECONDS = 0.0
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run under nohup
-    train.console_main()
+    console_main()
 
 
 def under_nohup():
     progress_bar._LOG_SECONDS = 0.0
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    train.console_main()
+    console_main()
 
 
 def leaves_a_thread():
     """A command that ends with an error if its argument says so."""
     command._EXIT_SECONDS = 0.5
 
-    def main(argv):
+    def run(arguments):
         threading.Thread(target=time.sleep, args=(600,), name="Simulator").start()
-        if "raises" in argv:
+        if "raises" in arguments.names:
             raise KeyError("my own bug")
 
-    train.main = main
-    train.console_main()
+    train.run = run
+    console_main()
 
 
 def train_with_peers():
-    """alf-train where the first argument is TF_CONFIG."""
+    """alf train where the first argument is TF_CONFIG."""
     os.environ["TF_CONFIG"] = sys.argv.pop(1)
-    train.console_main()
+    console_main()
 
 
 def run_script():

@@ -2,7 +2,7 @@
 """A program that runs functions in forks of itself: a process in 0.1 s, where TensorFlow takes 4 s to import.
 
 `fork_server.py MODULE...` imports modules, and reads jobs, a line of JSON each: [function, arguments, folder,
-file for stdout, file for stderr]. A function is named as an entry point is, "alf.bin.train:console_main", and
+file for stdout, file for stderr]. A function is named as an entry point is, "alf.bin.main:console_main", and
 finds its arguments in `sys.argv`. For each job it writes the exit status, negative after a signal.
 
 For {"start": JOB} it writes the id of the process at once, for {"poll": ID} its exit status, or null.

@@ -1,6 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A driver works where TensorFlow has started with few threads, and says once what it costs."""
 
+import pytest
+
+pytestmark = pytest.mark.programs
+
 
 def test_a_driver_works_with_fewer_threads_than_it_asks_for(forks, tmp_path):
     done = forks.run("tests.bin.fork_jobs:few_threads", cwd=tmp_path)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-pbt: a member is killed, the study dies and goes on, a signal ends it; wrong settings are one line.
+"""alf pbt: a member is killed, the study dies and goes on, a signal ends it; wrong settings are one line.
 
 Members are processes of this machine, or of a Ray cluster that was there before.
 """
@@ -23,9 +23,9 @@ from alf.studies.population_study import MemberRun
 from tests.bin.conftest import STUDY, write_study
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
-from tests.programs import ROOT, environment
+from tests.programs import ALF, ROOT, environment
 
-PBT = "alf.bin.pbt:console_main"
+pytestmark = pytest.mark.programs
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +41,15 @@ def cluster():
 
 
 def make_arguments(gin_file, root_dir, population=2, ray_address=None, **params):
-    args = [f"--gin_file={gin_file}", f"--root_dir={root_dir}", f"--population={population}"]
+    args = ["pbt", str(gin_file), f"--output={root_dir}", f"--population={population}"]
     args += [f"--ray_address={ray_address}"] * (ray_address is not None)
-    return [*args, *(f"--gin_param={k}={v}" for k, v in params.items())]
+    return [*args, *(f"--{k}={v}" for k, v in params.items())]
 
 
 def run(forks, *args, **kwargs):
     """Runs the command to its end, from another folder than that of the gin file; returns `Done`."""
     arguments = make_arguments(*args, **kwargs)
-    with forks.start(PBT, *arguments, cwd=args[1].parent) as fork:
+    with forks.start(ALF, *arguments, cwd=args[1].parent) as fork:
         return fork.finish()
 
 
@@ -89,10 +89,10 @@ def wait_for_rows(fork, root_dir):
 def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path, forks):
     root_dir = tmp_path / "study"
     arguments = make_arguments(write_study(tmp_path), root_dir)
-    with forks.start(PBT, *arguments, cwd=tmp_path) as fork:
+    with forks.start(ALF, *arguments, cwd=tmp_path) as fork:
         fork.wait_until(lambda: min(count_rows(root_dir)) >= 2)
         children = psutil.Process(fork.pid).children(recursive=True)
-        members = [child for child in children if "alf.bin.run_member" in child.cmdline()]
+        members = [child for child in children if "run_member" in child.cmdline()]
         assert len(members) == 2
         members[0].kill()
         wait_for_rows(fork, root_dir)
@@ -106,7 +106,7 @@ def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path, forks):
     rows = check_table(root_dir)
     state = json.loads((root_dir / "population.json").read_text())
     assert [row["env_steps"] for row in state["rows"]] == [int(row["env_steps"]) for row in rows]
-    with forks.start(PBT, *arguments, cwd=tmp_path) as fork:
+    with forks.start(ALF, *arguments, cwd=tmp_path) as fork:
         wait_for_rows(fork, root_dir)
         members = psutil.Process(fork.pid).children(recursive=True)
         fork.send_signal(signal.SIGTERM)
@@ -117,7 +117,7 @@ def test_a_member_and_the_study_are_killed_and_all_goes_on(tmp_path, forks):
     for path in root_dir.glob("members/*"):
         assert json.loads((path / "done.json").read_text())["status"] == "INTERRUPTED"
     assert len(list(root_dir.glob("members/*"))) == 2 and (root_dir / "lineage.png").stat().st_size > 10_000
-    assert f"alf-play --root_dir={root_dir}/members/" in done.out and "Traceback" not in done.err
+    assert f"alf play {root_dir}/members/" in done.out and "Traceback" not in done.err
 
 
 def test_all_members_of_the_example_end_and_can_be_used(tmp_path, forks, command):
@@ -132,7 +132,7 @@ def test_all_members_of_the_example_end_and_can_be_used(tmp_path, forks, command
     assert done.status == 0 and "all members have ended" in done.out, done
     rows = read_table(tmp_path / "study")
     assert {row["member"] for row in rows if int(row["env_steps"]) >= 3000} == {"0", "1"}
-    status, shown, _ = command(evaluate, root_dir=str(tmp_path / "study" / "members" / "1"), num_episodes=2)
+    status, shown, _ = command(evaluate, what=str(tmp_path / "study" / "members" / "1"), num_episodes=2)
     assert status == 0 and "return" in shown
 
 
@@ -223,7 +223,7 @@ def study(tmp_path, command):
     gin_file = str(write_study(tmp_path / "config"))
 
     def run(**values):
-        given = dict(gin_file=[gin_file], root_dir=str(tmp_path / "study"), population=2) | values
+        given = dict(what=[gin_file], output=str(tmp_path / "study"), population=2) | values
         status, _, errors = command(pbt, **given)
         return status, errors
 
@@ -234,43 +234,43 @@ OTHERS = "Population.settings = {%r: @rate/LogUniform(), 'Adam.epsilon': @entrop
 WRONG = [
     (dict(population=1), "--population is 1: it must be an integer, at least 2"),
     (dict(population=None), "--population is None: it must be an integer, at least 2"),
-    (dict(root_dir=None), "--root_dir is missing"),
-    (dict(gin_param=["Population.interval = 0"]), "Population.interval is 0: it must be an integer"),
-    (dict(gin_param=["Population.intervall = 5"]), "--gin_param: .*intervall"),
-    (dict(gin_param=["Population.objective = ''"]), "Population.objective is ''"),
-    (dict(gin_param=["Population.max_failures = -1"]), "Population.max_failures is -1"),
-    (dict(gin_param=["Population.num_cpus = 0"]), "Population.num_cpus is 0: it must be a number above 0"),
-    (dict(gin_param=["Population.num_gpus = -1"]), "Population.num_gpus is -1"),
-    (dict(gin_param=["Population.resources = 3"]), "Population.resources is 3: it must be a dict"),
-    (dict(gin_param=["Population.seed = -1"]), "Population.seed is -1"),
-    (dict(gin_param=["Population.settings = {}"]), "Population.settings is empty"),
-    (dict(gin_param=["Population.settings = {'lr': @rate/LogUniform()}"]), "Population.settings has 'lr'"),
+    (dict(output=None), "-o is missing"),
+    (dict(settings=["Population.interval = 0"]), "Population.interval is 0: it must be an integer"),
+    (dict(settings=["Population.intervall = 5"]), "--Population.intervall: "),
+    (dict(settings=["Population.objective = ''"]), "Population.objective is ''"),
+    (dict(settings=["Population.max_failures = -1"]), "Population.max_failures is -1"),
+    (dict(settings=["Population.num_cpus = 0"]), "Population.num_cpus is 0: it must be a number above 0"),
+    (dict(settings=["Population.num_gpus = -1"]), "Population.num_gpus is -1"),
+    (dict(settings=["Population.resources = 3"]), "Population.resources is 3: it must be a dict"),
+    (dict(settings=["Population.seed = -1"]), "Population.seed is -1"),
+    (dict(settings=["Population.settings = {}"]), "Population.settings is empty"),
+    (dict(settings=["Population.settings = {'lr': @rate/LogUniform()}"]), "Population.settings has 'lr'"),
     (
-        dict(gin_param=["Population.settings = {'Adam.beta_1': 3}"]),
+        dict(settings=["Population.settings = {'Adam.beta_1': 3}"]),
         r"Population.settings\['Adam.beta_1'\] is 3: it must be a Range",
     ),
     (
-        dict(gin_param=[OTHERS % "ImpalaAlgorithm.discont"]),
+        dict(settings=[OTHERS % "ImpalaAlgorithm.discont"]),
         "Population.settings: .*discont",
     ),
     (
-        dict(gin_param=[OTHERS % "Nothing.rate"]),
+        dict(settings=[OTHERS % "Nothing.rate"]),
         "Population.settings: .*Nothing",
     ),
-    (dict(gin_param=["other/LogUniform.low = 3.0"]), "nothing reads the gin binding other/LogUniform.low"),
-    (dict(gin_param=["rate/LogUniform.low = -1"]), "rate/LogUniform.low is -1: .* above 0"),
-    (dict(gin_param=["Replacement.quantile = 1"]), "Replacement.quantile is 1: .* at most 0.5"),
-    (dict(gin_param=["Mutation.rate = 2"]), "Mutation.rate is 2: .* at most 1"),
+    (dict(settings=["other/LogUniform.low = 3.0"]), "nothing reads the gin binding other/LogUniform.low"),
+    (dict(settings=["rate/LogUniform.low = -1"]), "rate/LogUniform.low is -1: .* above 0"),
+    (dict(settings=["Replacement.quantile = 1"]), "Replacement.quantile is 1: .* at most 0.5"),
+    (dict(settings=["Mutation.rate = 2"]), "Mutation.rate is 2: .* at most 1"),
     (
-        dict(gin_param=["Experiment.deterministic = True", "Experiment.seed = 1"]),
-        "Experiment.deterministic is True: members of alf-pbt copy each other",
+        dict(settings=["Experiment.deterministic = True", "Experiment.seed = 1"]),
+        "Experiment.deterministic is True: members of alf pbt copy each other",
     ),
     (
-        dict(gin_param=["Experiment.policies = @Policies()", "Policies.names = ('a', 'b')"]),
-        r"Experiment.policies is @Policies\(\): alf-pbt does not know several policies; .*@PolicyPopulation",
+        dict(settings=["Experiment.policies = @Policies()", "Policies.names = ('a', 'b')"]),
+        r"Experiment.policies is @Policies\(\): alf pbt does not know several policies; .*@PolicyPopulation",
     ),
     (
-        dict(gin_param=[OTHERS % "alf.optimizers.Adam.epsilon"]),
+        dict(settings=[OTHERS % "alf.optimizers.Adam.epsilon"]),
         "Population.settings has alf.optimizers.Adam.epsilon and Adam.epsilon, which are the same: name it",
     ),
     (dict(ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
@@ -296,7 +296,7 @@ def test_members_that_have_no_room_are_one_line(study, monkeypatch, subtests):
     ]
     for params in (fixed, tuned):
         with subtests.test(params[0]):
-            status, errors = study(gin_param=params)
+            status, errors = study(settings=params)
             assert status == 2 and len(errors) == 1
             message = (
                 "^error: Experiment.num_collectors, Evaluator.place: "
@@ -309,11 +309,11 @@ def test_a_study_whose_members_are_all_lost_fails(study, monkeypatch):
     make_run = lambda member, path, _: MemberRun(member, path, ("-c", "raise ValueError('it broke')"))  # noqa: E731
     monkeypatch.setattr(population_study, "MemberRun", make_run)
     line = "error: all members are lost; the first one: ValueError: it broke"
-    assert study(gin_param=["Population.max_failures = 1"]) == (1, [line])
+    assert study(settings=["Population.max_failures = 1"]) == (1, [line])
 
 
 def test_a_folder_that_another_study_uses_is_one_line(tmp_path, run_in_used_folder):
-    given = dict(gin_file=[str(write_study(tmp_path))], population=2)
+    given = dict(what=[str(write_study(tmp_path))], population=2)
     status, _, errors = run_in_used_folder(pbt, tmp_path / "study", **given)
     assert status == 2 and len(errors) == 1 and "is in use" in errors[0]
     assert not list((tmp_path / "study").iterdir())
@@ -325,7 +325,7 @@ def test_the_folder_of_something_else_is_refused(tmp_path, study, name, kind):
     folder.mkdir()
     (folder / name).touch()
     line = f"error: root_dir '{folder}' holds {kind}: choose another root_dir"
-    assert study(root_dir=str(folder)) == (2, [line])
+    assert study(output=str(folder)) == (2, [line])
     assert os.listdir(folder) == [name]
 
 
@@ -338,7 +338,7 @@ def test_a_missing_extra_is_one_line(study, monkeypatch, module, address):
 
 def find_best(root_dir, **params):
     """Runs the example with four members for some minutes; returns the best objective of each."""
-    command = [sys.executable, "-m", "alf.bin.pbt"]
+    command = [sys.executable, "-m", "alf"]
     arguments = make_arguments(EXAMPLES / "pbt_cartpole.gin", root_dir, 4, **params)
     settings = dict(env=environment(PYTHONPATH=str(ROOT)), capture_output=True, text=True, timeout=800)
     done = subprocess.run([*command, *arguments], **settings)

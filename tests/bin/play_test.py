@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-play: what it records opens and moves, what is wrong, and how it ends. smoke_test.py has a screen."""
+"""alf play: what it records opens and moves, what is wrong, and how it ends. smoke_test.py has a screen."""
 
 import os
 import re
@@ -23,6 +23,8 @@ from alf.evaluation.video import opengl_errors_are_config_errors, render_frame
 from alf.runs.packed_agent import pack_agent
 from tests.bin.frameless_envs import NoFrames, RendersText
 
+pytestmark = pytest.mark.programs
+
 
 def read_video(path):
     """Returns the frames, uint8 [N, height, width, 3], and how many make a second."""
@@ -39,7 +41,7 @@ def read_video(path):
 
 def play_video(command, path, root_dir, **values):
     """Records; returns what was printed of each episode, and the frames."""
-    status, out, errors = command(play, root_dir=root_dir, video=str(path), **values)
+    status, out, errors = command(play, what=root_dir, output=str(path), **values)
     assert (status, errors) == (0, [])
     checkpoint, *episodes, last = out.splitlines()
     frames, fps = read_video(path)
@@ -87,7 +89,7 @@ def test_frames_are_those_of_the_environment(root_of, command, tmp_path):
 
 def test_a_seed_and_exploration(root_of, command, tmp_path):
     def play_once(**values):
-        values = dict(overwrite=True, gin_param=["Uneven.longest = 20"], **values)
+        values = dict(overwrite=True, settings=["Uneven.longest = 20"], **values)
         return play_video(command, tmp_path / "a.gif", root_of("own"), **values)[0]
 
     assert play_once(seed=1) == play_once(seed=1)
@@ -97,7 +99,7 @@ def test_a_seed_and_exploration(root_of, command, tmp_path):
 
 def test_a_setting_of_the_environment(root_of, command, tmp_path):
     params = ["alf.environments.load.max_episode_steps = 4"]
-    values = dict(num_episodes=3, gin_param=params)
+    values = dict(num_episodes=3, settings=params)
     episodes, frames, _ = play_video(command, tmp_path / "a.gif", root_of("cartpole"), **values)
     assert episodes == [f"episode {i}: return 4, length 4" for i in (1, 2, 3)] and len(frames) == 15
 
@@ -113,36 +115,36 @@ def test_a_file_that_cannot_be_written(root_of, command, tmp_path, subtests):
         "folder.gif": r"folder\.gif: this exists",
     }.items():
         with subtests.test(video):
-            status, out, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / video))
+            status, out, errors = command(play, what=root_of("cartpole"), output=str(tmp_path / video))
             assert (status, out) == (2, "") and len(errors) == 1
-            assert re.search(f"error: --video=.*{message}", errors[0])
+            assert re.search(f"error: -o .*{message}", errors[0])
     assert (tmp_path / "there.gif").read_text() == "mine"
 
 
 def test_overwrite(root_of, command, tmp_path):
     (tmp_path / "a.gif").write_text("old")
-    values = dict(overwrite=True, gin_param=["Uneven.longest = 20"])
+    values = dict(overwrite=True, settings=["Uneven.longest = 20"])
     _, frames, _ = play_video(command, tmp_path / "a.gif", root_of("own"), **values)
     assert len(frames) > 1
 
 
 def test_the_agent_of_a_task(root_of, command, tmp_path, monkeypatch):
-    """The argument alf:TASK, in place of --root_dir, names the agent that was packed."""
+    """The argument alf:TASK, in place of a folder, names the agent that was packed."""
     pack_agent(root_of("cartpole"), tmp_path / "agents" / "CartPole-v1")
     monkeypatch.setenv(AGENTS, str(tmp_path / "agents"))
-    values = dict(video=str(tmp_path / "a.gif"), seed=1)
+    values = dict(output=str(tmp_path / "a.gif"), seed=1)
     status, out, errors = command(play, "alf:CartPole-v1", **values)
     assert (status, errors) == (0, [])
     assert out.startswith(f"{tmp_path}/agents/CartPole-v1/checkpoints/ckpt-2\nepisode 1: return ")
-    status, _, errors = command(play, "alf:CartPole-v1", root_dir=root_of("cartpole"))
-    assert (status, errors) == (2, ["error: unexpected argument 'alf:CartPole-v1': name one run"])
+    status, _, errors = command(play, "alf:CartPole-v1", what=root_of("cartpole"))
+    assert (status, errors) == (2, [f"error: unexpected argument '{root_of('cartpole')}': name one"])
     status, _, errors = command(play, "alf:Acrobot-v1")
-    assert status == 2 and "train one, `alf-train alf:Acrobot-v1 --root_dir=runs/Acrobot-v1`" in errors[0]
+    assert status == 2 and "train one, `alf train alf:Acrobot-v1 -o runs/Acrobot-v1`" in errors[0]
 
 
 def test_the_package_for_videos_is_missing(root_of, command, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    status, _, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"))
+    status, _, errors = command(play, what=root_of("cartpole"), output=str(tmp_path / "a.gif"))
     assert status == 2 and 'pip install "alf-tf[video]"' in errors[0]
 
 
@@ -151,7 +153,7 @@ def test_ffmpeg_fails(root_of, command, tmp_path, monkeypatch):
     program.write_text("#!/bin/sh\nhead -c 9 > /dev/null\necho 'first'\necho 'No space left' >&2\nexit 3\n")
     program.chmod(0o755)
     monkeypatch.setenv("IMAGEIO_FFMPEG_EXE", str(program))
-    status, _, errors = command(play, root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"))
+    status, _, errors = command(play, what=root_of("cartpole"), output=str(tmp_path / "a.gif"))
     assert status == 1
     assert errors == ["error: the video could not be written: ffmpeg: No space left"]
     assert os.listdir(tmp_path) == ["ffmpeg"]
@@ -231,8 +233,8 @@ def test_an_environment_of_many(root_of, command, tmp_path):
         "@gin.configurable\ndef many(seed):\n    return load('CartPole-v1', 3, seed=seed)\n"
     )
     sys.path.insert(0, str(tmp_path))
-    params = ["import many_envs", "Experiment.env = @many"]
-    values = dict(root_dir=root_of("cartpole"), video=str(tmp_path / "a.gif"), gin_param=params)
+    params = ["Experiment.env = @many_envs.many"]
+    values = dict(what=root_of("cartpole"), output=str(tmp_path / "a.gif"), settings=params)
     status, _, errors = command(play, **values)
     assert status == 2 and "env makes 3 environments" in errors[0] and "batch_size" in errors[0]
 
@@ -265,15 +267,15 @@ def test_frames_are_shown_at_their_speed_until_the_window_is_closed(screen):
 def test_the_window_is_closed(screen, root_of, command, monkeypatch):
     monkeypatch.setattr("alf.bin.frames.Window.is_closed", True, raising=False)
     monkeypatch.setattr("alf.bin.frames.Window.show", lambda self, frame: setattr(self, "is_closed", True))
-    status, out, errors = command(play, root_dir=root_of("cartpole"), num_episodes=5)
+    status, out, errors = command(play, what=root_of("cartpole"), num_episodes=5)
     assert (status, errors) == (0, []) and len(out.splitlines()) == 1
 
 
 def test_there_is_no_screen(root_of, command, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "none")
-    status, _, errors = command(play, root_dir=root_of("cartpole"))
+    status, _, errors = command(play, what=root_of("cartpole"))
     assert status == 2 and len(errors) == 1
-    assert re.search(r"there is no screen \(.*\): record with --video=FILE\.mp4", errors[0])
+    assert re.search(r"there is no screen \(.*\): record with -o FILE\.mp4", errors[0])
 
 
 # The end
@@ -294,7 +296,7 @@ def test_a_signal_keeps_the_video(signum, root_of, command, tmp_path, monkeypatc
 
     monkeypatch.setattr(VideoFile, "show", show_and_send)
     video = tmp_path / "a.gif"
-    values = dict(root_dir=root_of("own"), video=str(video), gin_param=["Uneven.longest = 1e18"])
+    values = dict(what=root_of("own"), output=str(video), settings=["Uneven.longest = 1e18"])
     before = signal.signal(signum, fail)
     try:
         status, out, errors = command(play, **values)

@@ -1,16 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-plot: what its flags and arguments do, its exit status, what it prints."""
+"""alf plot: what its flags and arguments do, its exit status, what it prints."""
 
 import os
 import sys
 
 import pytest
-from absl import flags
-from absl.testing import flagsaver
 
-from tests.bin.conftest import import_plot
+from alf.bin import plot as command_of_plot
+from alf.plots import plot
+from tests.bin import calls
 
-plot = import_plot()
+pytestmark = pytest.mark.programs
 PPO, DQN = "PPOAlgorithm.discount = 0.99", "DqnAlgorithm.discount = 0.99"
 
 
@@ -38,8 +38,7 @@ def call(folder, capsys, monkeypatch):
 
     def run(*args):
         drawn.clear()
-        with flagsaver.flagsaver():
-            status = plot.main(flags.FLAGS(["alf-plot", *args]))
+        status = calls.call(command_of_plot, *args)
         out, err = capsys.readouterr()
         return status, (err + out).splitlines(), drawn[0] if drawn else None
 
@@ -164,13 +163,13 @@ def test_what_is_wrong_is_one_line(call, folder, subtests):
     output = "--output=wrong.png"
     columns = "env_steps, metrics/AverageReturn, seconds, train/loss"
     cases = {
-        ("runs",): (2, "--output is not set: name the file of the picture; --scores=last prints a table"),
-        ("runs", output, "--score_range=*=0,1"): (2, "--score_range=*=0,1: it needs --scores, the table"),
+        ("runs",): (2, "--output is missing: name the file of the picture, or ask for scores"),
+        ("runs", output, "--score_range=*=0,1"): (2, "--score_range is *=0,1: it needs scores, the table"),
         ("runs", "--scores=last", "--score_range=*=1"): (2, "--score_range=*=1: it must be ENVIRONMENT=LOW,"),
         ("all=runs", "all=dqn", "--scores=last", output): (2, "'all' has runs of A-v1, B-v1: give each"),
-        (output,): (2, "no run is named: alf-plot DIR... --output=FILE.png"),
-        ("runs", "--output=x.doc"): (2, "--output=x.doc: it must end in .pdf, .png, .svg"),
-        ("runs", "--output=x"): (2, "--output=x: it must end in .pdf, .png, .svg"),
+        (output,): (2, "no run is named: alf plot DIR... -o FILE.png"),
+        ("runs", "--output=x.doc"): (2, "--output is x.doc: it must end in .pdf, .png, .svg"),
+        ("runs", "--output=x"): (2, "--output is x: it must end in .pdf, .png, .svg"),
         ("runs", "--output=nowhere/x.png"): (1, "nowhere/x.png cannot be written: No such file or directory"),
         ("runs", output, "--smoothing=0"): (2, "--smoothing is 0.0: it must be a number at least 1"),
         ("runs", output, "--smoothing=1e-300"): (2, "--smoothing is 1e-300: it must be a number at least 1"),
@@ -179,10 +178,10 @@ def test_what_is_wrong_is_one_line(call, folder, subtests):
         ("runs", output, "--target=-inf"): (2, "--target is -inf: it must be a number"),
         ("\udcff=runs", output): (2, "the label is '\\udcff': it must be UTF-8"),
         ("runs", output, "--title=\udcff"): (2, "--title is '\\udcff': it must be UTF-8"),
-        ("there_is_none", output): (2, "there is no folder 'there_is_none': name the root_dir of a run"),
+        ("there_is_none", output): (2, "there is no folder 'there_is_none': name the folder of a run"),
         ("none", output): (2, "there is no run in 'none': no progress.csv there, nor in its folders"),
-        ("runs", output, "--metric=Return"): (2, f"--metric=Return: no run has it; there are {columns}"),
-        ("empty", output): (2, f"--metric=AverageReturn: no run has it; there are {columns}"),
+        ("runs", output, "--metric=Return"): (2, f"--metric is 'Return': no run has it; there are {columns}"),
+        ("empty", output): (2, f"--metric is 'AverageReturn': no run has it; there are {columns}"),
         ("damaged", output): (2, "the run 'damaged' cannot be read: damaged/progress.csv is not the file of"),
     }
     for args, (expected, text) in cases.items():

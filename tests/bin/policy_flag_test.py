@@ -11,9 +11,11 @@ from alf.bin import evaluate, export, play
 from alf.errors import ConfigError
 from alf.runs.saved_run import SavedRun
 
+pytestmark = pytest.mark.programs
+
 
 def figures(command, root_dir, **values):
-    status, out, errors = command(evaluate, root_dir=root_dir, json=True, seed=1, num_episodes=6, **values)
+    status, out, errors = command(evaluate, what=root_dir, json=True, seed=1, num_episodes=6, **values)
     assert (status, errors) == (0, [])
     return json.loads(out)
 
@@ -67,17 +69,17 @@ WRONG = {
 def test_a_policy_that_is_not_there_is_one_line(root_of, command, subtests):
     for player, message in WRONG.items():
         with subtests.test(player):
-            status, _, errors = command(evaluate, root_dir=root_of("policies"), policy=player)
+            status, _, errors = command(evaluate, what=root_of("policies"), policy=player)
             assert status == 2 and len(errors) == 1 and message in errors[0]
 
 
 def test_play_and_export_take_it(root_of, command, tmp_path):
     root_dir = root_of("policies")
-    status, _, errors = command(export, root_dir=root_dir, output=str(tmp_path / "no"))
+    status, _, errors = command(export, what=root_dir, output=str(tmp_path / "no"))
     assert status == 2
     assert errors == ["error: --policy: the run has several policies: name one of ('a', 'b', 'c')"]
-    status, _, errors = command(export, root_dir=root_dir, output=str(tmp_path / "b"), policy="b")
+    status, _, errors = command(export, what=root_dir, output=str(tmp_path / "b"), policy="b")
     assert (status, errors) == (0, [])
     video = str(tmp_path / "b.gif")
-    status, out, errors = command(play, root_dir=root_dir, video=video, policy="b", seed=0)
+    status, out, errors = command(play, what=root_dir, output=video, policy="b", seed=0)
     assert (status, errors) == (0, []) and "episode 1" in out

@@ -10,6 +10,8 @@ import pytest
 
 from tests.programs import ROOT
 
+pytestmark = pytest.mark.programs
+
 STALE = "docs/settings.md is stale: run make docs-settings\n"
 
 

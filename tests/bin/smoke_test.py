@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Each command does its job once, through its `main` in this process; a wrong setting is one line of each.
+"""Each command does its job once, through its `run` in this process; a wrong setting is one line of each.
 
 Stand-ins take the place of a sweep's runs and of the members of a population. They, the videos of
-alf-play, flags as a user writes them, streams and signals are left to `make test-all`.
+alf play, flags as a user writes them, streams and signals are left to `make test-all`.
 """
 
 import contextlib
@@ -14,20 +14,20 @@ import types
 
 import pytest
 from absl import flags, logging
-from absl.testing import flagsaver
 
-from alf.bin import benchmark, check_env, evaluate, export, pbt, play, sweep, train
-from alf.bin.command import make_main
+from alf.bin import benchmark, check, evaluate, export, pbt, play, plot, sweep, train
+from alf.bin.command import run as run_command
 from alf.config.registry import own_config
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 from alf.studies import population_study, run_sweep
 from alf.studies.population_study import MemberRun
-from tests.bin.conftest import import_plot, write_config, write_study
+from tests.bin.calls import call
+from tests.bin.conftest import write_config, write_study
 from tests.studies import stand_ins
 
 
 class Trained:
-    """A run of the user's own environment that alf-train has made: what it was given, and what it printed."""
+    """A run of the user's own environment that alf train has made: what it was given, and what it printed."""
 
     def __init__(self, folder):
         self.gin_file, self.root_dir = str(write_config(folder, "own")), str(folder / "run")
@@ -35,8 +35,7 @@ class Trained:
         if not flags.FLAGS.is_parsed():
             flags.FLAGS.mark_as_parsed()
         with own_config(), contextlib.redirect_stdout(out):
-            with flagsaver.flagsaver(gin_file=[self.gin_file], root_dir=self.root_dir):
-                self.status = train.main(["alf-train"])
+            self.status = call(train, self.gin_file, output=self.root_dir)
         self.out = out.getvalue()
 
 
@@ -55,7 +54,7 @@ def test_alf_train_trains(trained):
 
 
 def test_alf_evaluate_prints_the_figures_of_the_episodes(trained, command):
-    status, out, errors = command(evaluate, root_dir=trained.root_dir, num_episodes=2, json=True, seed=0)
+    status, out, errors = command(evaluate, what=trained.root_dir, num_episodes=2, json=True, seed=0)
     assert (status, errors) == (0, [])
     found = json.loads(out)
     assert found["num_episodes"] == 2 and found["checkpoint"].endswith("ckpt-2")
@@ -64,7 +63,7 @@ def test_alf_evaluate_prints_the_figures_of_the_episodes(trained, command):
 
 def test_alf_play_shows_the_episodes(trained, command, monkeypatch):
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    flags = dict(root_dir=trained.root_dir, num_episodes=2, seed=0, gin_param=["Uneven.longest = 4"])
+    flags = dict(what=trained.root_dir, num_episodes=2, seed=0, settings=["Uneven.longest = 4"])
     status, out, errors = command(play, **flags)
     assert (status, errors) == (0, [])
     checkpoint, *episodes = out.splitlines()
@@ -73,14 +72,14 @@ def test_alf_play_shows_the_episodes(trained, command, monkeypatch):
 
 
 def test_alf_export_writes_a_saved_model(trained, command, tmp_path):
-    status, out, errors = command(export, root_dir=trained.root_dir, output=str(tmp_path / "export"))
+    status, out, errors = command(export, what=trained.root_dir, output=str(tmp_path / "export"))
     assert (status, errors) == (0, [])
     assert out == f"{trained.root_dir}/checkpoints/ckpt-2 is exported to {tmp_path}/export\n"
     assert (tmp_path / "export" / "saved_model.pb").exists()
 
 
 def test_alf_benchmark_measures_a_run(trained, command):
-    status, out, errors = command(benchmark, root_dir=trained.root_dir, measure_seconds=0.1)
+    status, out, errors = command(benchmark, what=trained.root_dir, measure_seconds=0.1)
     assert (status, errors) == (0, [])
     found = json.loads(out)
     assert found["sampling"]["env_steps"] > 0 and found["training"]["updates_per_second"] > 0
@@ -89,15 +88,13 @@ def test_alf_benchmark_measures_a_run(trained, command):
 def test_alf_plot_draws_the_curve_of_a_run(trained, command, tmp_path):
     picture = tmp_path / "curves.png"
     # A run so short may end before an episode does, and has no return then.
-    status, out, errors = command(
-        import_plot(), trained.root_dir, output=str(picture), metric="train/value_loss"
-    )
+    status, out, errors = command(plot, trained.root_dir, output=str(picture), metric="train/value_loss")
     assert (status, out, errors) == (0, f"{picture}, runs: 1, curves: 1\n", [])
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_alf_check_env_finds_no_problem(trained, command):
-    status, out, errors = command(check_env, gin_file=[trained.gin_file], num_steps=8)
+    status, out, errors = command(check, what=trained.gin_file, num_steps=8)
     assert (status, errors) == (0, [])
     assert "problems: none" in out
 
@@ -106,11 +103,11 @@ def test_alf_sweep_makes_the_table_of_its_runs(tmp_path, command, monkeypatch):
     """The return of a stand-in is ten times its seed."""
     monkeypatch.setattr(run_sweep, "make_arguments", lambda gin_file, run: stand_ins.make_arguments()(run))
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
-    values = dict(root_dir=str(root_dir), seeds=["1", "2"])
+    values = dict(output=str(root_dir), seeds=["1", "2"])
     status, out, errors = command(sweep, gin_file, **values, grid=["Adam.learning_rate=[0.1]"])
     assert (status, errors) == (0, [])
     assert (root_dir / "sweep.md").read_text() in out and (root_dir / "curves.png").exists()
-    assert "the best is Adam.learning_rate=0.1, seed 2: alf-play" in out
+    assert "the best is Adam.learning_rate=0.1, seed 2: alf play" in out
     header, row = (root_dir / "sweep.csv").read_text().splitlines()
     figures = dict(zip(header.split(","), row.split(","), strict=True))
     assert (figures["Adam.learning_rate"], float(figures["mean"])) == ("0.1", 15)
@@ -133,9 +130,9 @@ def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
     make_run = lambda member, path, arguments: MemberRun(member, path, ("-c", MEMBER, path))  # noqa: E731
     monkeypatch.setattr(population_study, "MemberRun", make_run)
     gin_file, root_dir = str(write_study(tmp_path)), tmp_path / "study"
-    status, out, errors = command(pbt, gin_file, root_dir=str(root_dir), population=2)
+    status, out, errors = command(pbt, gin_file, output=str(root_dir), population=2)
     assert (status, errors) == (0, [])
-    assert f"member 1 is the best, AverageReturn 10: alf-play --root_dir={root_dir}/members/1\n" in out
+    assert f"member 1 is the best, AverageReturn 10: alf play {root_dir}/members/1\n" in out
     assert "member 0 has ended: num_env_steps=200 reached" in out
     assert out.endswith("all members have ended\n")
     assert len((root_dir / "population.csv").read_text().splitlines()) == 3
@@ -144,11 +141,11 @@ def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
 
 # --- A wrong setting is one line with the line to write, and nothing is written.
 
-MISSPELT = "Trainr.batches_per_train_iter = 3", "; did you mean Trainer.batches_per_train_iter = 3 ?"
+MISSPELT = "Trainr.batches_per_train_iter = 3", "; did you mean --Trainer.batches_per_train_iter=3 ?"
 UNREAD = "RMSprop.rho = 0.5", "error: nothing reads the gin binding RMSprop.rho"
 OF_ENVS = "alf.environments.load.nam = 'x'", "; did you mean alf.environments.load.name = 'x' ?"
 OF_OTHER_PARTS = [
-    (param, f"{name}; alf-export makes only a policy, no environment or learner")
+    (param, f"{name}; alf export makes only a policy, no environment or learner")
     for param, name in (UNREAD, (OF_ENVS[0], "error: nothing reads the gin binding environments.load.nam"))
 ]
 
@@ -156,17 +153,17 @@ OF_OTHER_PARTS = [
 def test_a_wrong_setting_is_one_line_of_each_command(trained, command, tmp_path, monkeypatch, subtests):
     """What tests/config/hints_test.py and run_dir_test.py say of the lines is true of all commands."""
     new, video = str(tmp_path / "new"), str(tmp_path / "new.gif")
-    of_files = {"gin_file": [trained.gin_file]}
-    of_study, of_run = {"gin_file": [str(write_study(tmp_path / "config"))]}, {"root_dir": trained.root_dir}
+    of_files = {"what": trained.gin_file}
+    of_study, of_run = {"what": str(write_study(tmp_path / "config"))}, {"what": trained.root_dir}
     rows = [
-        (train, {**of_files, "root_dir": new}, MISSPELT, UNREAD),
-        (pbt, {**of_study, "root_dir": new, "population": 2}, MISSPELT),
-        (sweep, {**of_files, "root_dir": new}, MISSPELT),
-        (check_env, {**of_files, "num_steps": 1}, MISSPELT, UNREAD),
+        (train, {**of_files, "output": new}, MISSPELT, UNREAD),
+        (pbt, {**of_study, "output": new, "population": 2}, MISSPELT),
+        (sweep, {**of_files, "output": new}, MISSPELT),
+        (check, {**of_files, "num_steps": 1}, MISSPELT, UNREAD),
         (benchmark, of_files, MISSPELT, UNREAD),
         (benchmark, of_run, MISSPELT, UNREAD),
         (evaluate, of_run, OF_ENVS, UNREAD),
-        (play, {**of_run, "video": video}, OF_ENVS, UNREAD),
+        (play, {**of_run, "output": video}, OF_ENVS, UNREAD),
         (export, {**of_run, "output": new}, *OF_OTHER_PARTS),
     ]
     before = sorted(tmp_path.rglob("*"))
@@ -174,7 +171,7 @@ def test_a_wrong_setting_is_one_line_of_each_command(trained, command, tmp_path,
     for module, values, *wrong in rows:
         for param, message in wrong:
             with subtests.test(param, command=module.__name__):
-                status, out, errors = command(module, **values, gin_param=[param])
+                status, out, errors = command(module, **values, settings=[param])
                 assert (status, out, len(errors)) == (2, "", 1), errors
                 assert errors[0].endswith(message)
     assert sorted(tmp_path.rglob("*")) == before
@@ -193,27 +190,26 @@ ENDS = {
 
 def test_the_level_of_the_log_is_info_unless_the_user_asks_for_another_one():
     levels, verbosity = [], flags.FLAGS["verbosity"]
-    main, before = make_main(lambda: levels.append(logging.get_verbosity()) or 0), verbosity.value
+    before = verbosity.value
+    module = types.SimpleNamespace(run=lambda arguments: levels.append(logging.get_verbosity()) or 0)
     try:
         for asked in (0, 1):
             verbosity.value, verbosity.present = logging.WARNING, asked
-            assert main(["command"]) == 0
+            assert run_command(module, ["alf"]) == 0
     finally:
         verbosity.value, verbosity.present = before, 0
     assert levels == [logging.INFO, logging.WARNING]
 
 
 def test_an_error_that_a_user_can_mend_is_one_line_and_a_status(capsys, subtests):
-    def run():
+    def run(arguments):
         raise error
 
+    module = types.SimpleNamespace(run=run)
     for error, (status, line) in ENDS.items():
         with subtests.test(repr(error)):
-            assert make_main(run)(["command"]) == status
+            assert run_command(module, ["alf"]) == status
             assert capsys.readouterr() == ("", line)
     error = ZeroDivisionError()
     with pytest.raises(ZeroDivisionError):  # its traceback is needed
-        make_main(run)(["command"])
-    assert make_main(run)(["command", "oops"]) == 2
-    assert capsys.readouterr().err == "error: unexpected argument 'oops'\n"
-    assert make_main(lambda arguments: len(arguments), takes_arguments=True)(["command", "a", "b"]) == 2
+        run_command(module, ["alf"])

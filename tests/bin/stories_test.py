@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What a user does with a run of each kind, from training to an exported policy, each command as a program.
 
-The commands run in forks of a process that has imported them, which is faster. With the kind "own" alf-train,
+The commands run in forks of a process that has imported them, which is faster. With the kind "own" alf train,
 which imports the user's module, is started as it is installed.
 """
 
@@ -19,10 +19,11 @@ import pytest
 import alf
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
-from tests.programs import Done, ForkServer, environment
+from tests.programs import ALF, Done, ForkServer, environment
+
+pytestmark = pytest.mark.programs
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-COMMANDS = {name: f"alf.bin.{name}:console_main" for name in ("train", "evaluate", "play", "export")}
 # Of the agent's actions for `record_agent.py`: an environment of Gymnasium.
 ENV_NAMES = {
     "cartpole": "CartPole-v1",
@@ -110,16 +111,16 @@ EXPORTED = ("saved_model", "serving_default")
 
 
 def train(run, gin_file, root_dir, params=(), cwd=None):
-    params = [f"--gin_param={param}" for param in params]
-    args = [f"--gin_file={gin_file}", f"--root_dir={root_dir}", *params]
-    done = run(COMMANDS["train"], *args, cwd=cwd or gin_file.parent)
+    params = [f"--{param}" for param in params]
+    args = [gin_file, f"--output={root_dir}", *params]
+    done = run(ALF, "train", *args, cwd=cwd or gin_file.parent)
     assert done[:2] == (0, "num_iterations=2 reached\n"), done.err
-    assert "Traceback" not in done.err and (root_dir / "checkpoints" / "ckpt-2.complete").exists()
+    assert "Traceback" not in done.err and (root_dir / "checkpoints" / "ckpt-2").exists()
 
 
 def evaluate(run, root_dir, cwd):
-    args = [f"--root_dir={root_dir}", "--num_episodes=5", "--parallel_envs=2", "--json"]
-    done = run(COMMANDS["evaluate"], *args, cwd=cwd)
+    args = [root_dir, "--num_episodes=5", "--parallel_envs=2", "--json"]
+    done = run(ALF, "evaluate", *args, cwd=cwd)
     assert done.status == 0 and is_quiet(done.err), done.err
     found = json.loads(done.out)
     assert found["num_episodes"] == 5 and found["checkpoint"] == f"{root_dir}/checkpoints/ckpt-2"
@@ -128,9 +129,7 @@ def evaluate(run, root_dir, cwd):
 
 def play(run, root_dir, cwd, kind):
     name, count = "a.mp4" if kind in ("dqn", "mujoco") else "a.gif", 1 if kind == "mujoco" else 2
-    done = run(
-        COMMANDS["play"], f"--root_dir={root_dir}", f"--video={name}", f"--num_episodes={count}", cwd=cwd
-    )
+    done = run(ALF, "play", root_dir, f"--output={name}", f"--num_episodes={count}", cwd=cwd)
     if kind == "mujoco" and done.status == 2:
         assert "MuJoCo cannot render here" in done.err
         return
@@ -149,7 +148,7 @@ def is_quiet(err):
 
 
 def export(run, root_dir, folder, cwd):
-    done = run(COMMANDS["export"], f"--root_dir={root_dir}", f"--output={folder / 'export'}", cwd=cwd)
+    done = run(ALF, "export", root_dir, f"--output={folder / 'export'}", cwd=cwd)
     expected = f"{root_dir}/checkpoints/ckpt-2 is exported to {folder / 'export'}\n"
     assert done == (0, expected, "")
 

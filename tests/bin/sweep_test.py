@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-sweep: short runs from the command line, a signal and the same command again, wrong settings.
+"""alf sweep: short runs from the command line, a signal and the same command again, wrong settings.
 
 Runs are programs where that is the subject; the others train in this process.
 """
@@ -18,7 +18,6 @@ from fractions import Fraction
 import gin
 import psutil
 import pytest
-from absl.testing import flagsaver
 
 from alf.bin import sweep, train
 from alf.config.comparison import parse_settings
@@ -31,10 +30,14 @@ from alf.studies.placement import Machine, find_gpus
 from alf.studies.ranges import Choice
 from alf.studies.sweep_settings import Sweep
 from alf.studies.trials import Trials
+from tests.bin.calls import call
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
+from tests.programs import ALF
 from tests.studies import stand_ins
+
+pytestmark = pytest.mark.programs
 
 RATES = "Adam.learning_rate=[0.01, 0.001]"
 
@@ -43,26 +46,18 @@ class Here(Machine):
     """Trains each run in this process when it starts, in place of a process of its own."""
 
     def start(self, arguments, log, import_paths=()):
-        assert [*arguments[:2]] == ["-m", "alf.bin.train"]
+        assert [*arguments[:3]] == ["-m", "alf", "train"]
         os.makedirs(os.path.dirname(log), exist_ok=True)
         with open(log, "a") as file, contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
             try:
-                with own_config(), flagsaver.flagsaver(**read_flags(arguments[2:])):
-                    return Ended(train.main(["alf-train"]))
+                with own_config():
+                    return Ended(call(train, *arguments[3:]))
             except Exception:
                 traceback.print_exc()
                 return Ended(1)
 
     def release(self, process):
         """It had no room."""
-
-
-def read_flags(arguments):
-    """The flags that a run of a sweep gives to alf-train, and none of the sweep's own."""
-    given = {"gin_file": [], "gin_param": [], "env": None, "algorithm": None, "steps": None}
-    for name, value in (argument[2:].split("=", 1) for argument in arguments):
-        given[name] = [*given[name], value] if name in ("gin_file", "gin_param") else value
-    return given
 
 
 class Ended:
@@ -92,7 +87,7 @@ def read_iterations(root_dir):
 def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, command, monkeypatch):
     """The user's own module is beside the gin file, and is found by the runs."""
     root_dir = tmp_path / "sweep"
-    flags = dict(gin_file=[str(write_config(tmp_path / "config", "own"))], root_dir=str(root_dir))
+    flags = dict(what=[str(write_config(tmp_path / "config", "own"))], output=str(root_dir))
     flags["grid"] = ["Uneven.longest=[8, 'none']"]
     status, out, _ = command(sweep, **flags)
     assert status == 1, out
@@ -103,7 +98,7 @@ def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, comma
     assert (root_dir / "sweep.md").read_text() in out
     assert out.count(f"| Uneven.longest='none', seed 0 | {bad['error']} |") == 1
     assert "1 of 2 runs have failed; the same command tries them again" in out
-    assert f"the best is Uneven.longest=8, seed 0: alf-play --root_dir={root_dir / good['folder']}\n" in out
+    assert f"the best is Uneven.longest=8, seed 0: alf play {root_dir / good['folder']}\n" in out
     assert (root_dir / "curves.png").stat().st_size > 10_000
     assert "Uneven.longest = 8" in (root_dir / good["folder"] / "operative_config.gin").read_text()
     log = root_dir / good["folder"] / "log.txt"
@@ -116,9 +111,9 @@ def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, comma
 
 def test_a_signal_saves_the_runs_and_the_same_command_goes_on(tmp_path, forks):
     gin_file, root_dir = write_config(tmp_path / "config", "cartpole"), tmp_path / "sweep"
-    program = "alf.bin.sweep:console_main", f"--gin_file={gin_file}", f"--root_dir={root_dir}"
+    program = ALF, "sweep", gin_file, f"--output={root_dir}"
     progress = root_dir / "runs" / "000" / "seed=0" / "progress.csv"
-    params = ["--gin_param=StopCriteria.num_iterations=1000000"]
+    params = ["--StopCriteria.num_iterations=1000000"]
     with forks.start(*program, *params, cwd=tmp_path) as fork:
         fork.wait_until(progress.exists)
         children = psutil.Process(fork.pid).children(recursive=True)
@@ -131,11 +126,11 @@ def test_a_signal_saves_the_runs_and_the_same_command_goes_on(tmp_path, forks):
     (first,) = read_table(root_dir / "runs.csv")
     assert first["status"] == "interrupted" and int(first["env_steps"]) > 0
     iterations = read_iterations(root_dir)["seed=0"]
-    assert iterations > 2
+    assert iterations > 0
     # As if the runs were nearly over. A sweep itself does not let its stop criteria change.
     state = (root_dir / "sweep.json").read_text()
     (root_dir / "sweep.json").write_text(state.replace("1000000", str(iterations + 2)))
-    params = [f"--gin_param=StopCriteria.num_iterations={iterations + 2}"]
+    params = [f"--StopCriteria.num_iterations={iterations + 2}"]
     done = forks.run(*program, *params, cwd=tmp_path)
     assert done.status == 0, done
     assert read_iterations(root_dir) == {"seed=0": iterations + 2}
@@ -153,7 +148,7 @@ def test_samples_of_ranges(tmp_path, command, runs_are_here):
         "Sweep.num_samples = 2",
     ]
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
-    status, out, _ = command(sweep, gin_file=[gin_file], root_dir=str(root_dir), gin_param=params)
+    status, out, _ = command(sweep, what=[gin_file], output=str(root_dir), settings=params)
     assert status == 0, out
     rows = read_table(root_dir / "sweep.csv")
     assert len(rows) == 2 and len({row["Adam.learning_rate"] for row in rows}) == 2
@@ -168,7 +163,7 @@ def test_samples_of_ranges(tmp_path, command, runs_are_here):
         assert float(row["mean"]) == pytest.approx(max(progress))
     progress = {path: path.read_bytes() for path in root_dir.glob("runs/*/seed=0/progress.csv")}
     params[-1] = "Sweep.num_samples = 3"
-    status, out, _ = command(sweep, gin_file=[gin_file], root_dir=str(root_dir), gin_param=params)
+    status, out, _ = command(sweep, what=[gin_file], output=str(root_dir), settings=params)
     assert status == 0 and out.count("starts ") == 1 and len(read_table(root_dir / "sweep.csv")) == 3
     assert {path: path.read_bytes() for path in progress} == progress
 
@@ -176,8 +171,8 @@ def test_samples_of_ranges(tmp_path, command, runs_are_here):
 def test_the_example(tmp_path, command, runs_are_here):
     params = ["StopCriteria.num_env_steps = 2000", "Sweep.num_samples = 1"]
     params.append("ActorCriticNetwork.fc_layer_params = (4,)")
-    flags = dict(gin_file=[str(EXAMPLES / "sweep_cartpole.gin")], root_dir=str(tmp_path / "sweep"))
-    status, out, _ = command(sweep, gin_param=params, seeds=["0", "1"], **flags)
+    flags = dict(what=[str(EXAMPLES / "sweep_cartpole.gin")], output=str(tmp_path / "sweep"))
+    status, out, _ = command(sweep, settings=params, seeds=["0", "1"], **flags)
     assert status == 0, out
     rows = read_table(tmp_path / "sweep" / "runs.csv")
     assert [(row["seed"], row["status"]) for row in rows] == [("0", "finished"), ("1", "finished")]
@@ -194,16 +189,17 @@ def test_it_names_what_to_train_as_alf_train_does(tmp_path, command, monkeypatch
         return stand_ins.make_arguments()(run)
 
     monkeypatch.setattr(run_sweep, "make_arguments", replace)
-    flags = dict(env="CartPole-v1", algorithm="ppo", steps=5000, seeds=["0", "1"])
+    flags = dict(what="CartPole-v1", algorithm="ppo", steps=5000, seeds=["0", "1"])
     settings = ["--num_envs=8", "--num_groups=4", "--gamma=0.9"]
-    status, out, errors = command(sweep, *settings, root_dir=str(tmp_path / "sweep"), **flags)
+    status, out, errors = command(sweep, *settings, output=str(tmp_path / "sweep"), **flags)
     assert (status, errors) == (0, []), out
     expected = {"environments.load.name": "'CartPole-v1'", "Experiment.algorithm": "'ppo'"}
     expected |= {"StopCriteria.num_env_steps": "5000", "PPOAlgorithm.discount": "0.9"}
     expected |= {"Experiment.num_envs": "8", "Experiment.num_groups": "4"}
     assert sorted(given) == [0, 1]
     for seed, arguments in given.items():
-        bindings = read_bindings(read_flags(arguments[2:]))
+        gin_file, _, *settings = arguments[3:]
+        bindings = read_bindings({"what": [gin_file], "settings": [x.removeprefix("--") for x in settings]})
         assert bindings == expected | {"Experiment.seed": str(seed)}
 
 
@@ -229,10 +225,8 @@ def test_which_gpus_the_runs_share(monkeypatch, subtests):
 
 def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
     """The sweep has been made already: nothing trains."""
-    flags = dict(
-        gin_file=[str(write_config(tmp_path / "config", "cartpole"))], root_dir=str(tmp_path / "sweep")
-    )
-    flags["gin_param"] = ["Sweep.objective = 'AverageJoy'"]
+    flags = dict(what=[str(write_config(tmp_path / "config", "cartpole"))], output=str(tmp_path / "sweep"))
+    flags["settings"] = ["Sweep.objective = 'AverageJoy'"]
     run = tmp_path / "sweep" / "runs" / "000" / "seed=0"
     run.mkdir(parents=True)
     (run / "done.json").write_text('{"status": "SUCCESS"}')
@@ -249,7 +243,7 @@ def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
 
 def read_bindings(flags):
     with own_config():
-        parse_config(flags["gin_file"], flags["gin_param"])
+        parse_config(flags["what"], flags["settings"])
         return parse_settings(gin.config_str())
 
 
@@ -263,20 +257,20 @@ def test_every_number_of_a_choice_must_be_readable():
 
 
 def test_the_first_run_of_a_folder_with_the_name_of_a_pattern_is_replicated(tmp_path, monkeypatch, capfd):
-    """Another program takes the place of alf-replicate, and prints its arguments."""
+    """Another program takes the place of alf replicate, and prints its arguments."""
     run = tmp_path / "sweep[1]" / "runs" / "000" / "seed=0"
     run.mkdir(parents=True)
     (run / DIGESTS_FILE).touch()
     monkeypatch.setattr(sys, "executable", "echo")
     assert run_sweep.replicate_first(str(tmp_path / "sweep[1]"), lambda: False) == 0
-    assert capfd.readouterr().out == f"-m alf.bin.replicate {run} --root_dir={tmp_path}/sweep[1]/replica\n"
+    assert capfd.readouterr().out == f"-m alf replicate {run} --output={tmp_path}/sweep[1]/replica\n"
 
 
 PBT = ["Experiment.policies = @PolicyPopulation()", "PolicyPopulation.num_policies = 2"]
 RANGE = ["Sweep.num_samples = 2", "rate/LogUniform.low = 1e-4", "rate/LogUniform.high = 1e-2"]
 SETTINGS = "Sweep.settings = {%r: @rate/LogUniform()}"
 WRONG = {
-    "root_dir": (dict(root_dir=None), "--root_dir is missing"),
+    "output": (dict(output=None), "-o is missing"),
     "no seeds": (dict(seeds=[]), "--seeds is '': it must be integers"),
     "a text as seed": (dict(seeds=["0", "x"]), "--seeds is '0,x': it must be integers, at least 0"),
     "a negative seed": (dict(seeds=["-1"]), "--seeds is '-1': it must be integers"),
@@ -285,17 +279,14 @@ WRONG = {
         dict(grid=["Adam.learning_rate=[]"]),
         r"--grid=Adam.learning_rate=\[\]: it must be a list",
     ),
-    "no configurable": (dict(grid=["Adan.learning_rate=[1.0]"]), "--grid: .*Adan"),
-    "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid: .*Adam.learning_rate"),
-    "no macro": (dict(grid=["rate=[1.0]"]), "--grid: .*rate"),
-    "a reference": (dict(grid=["Net.x=[@Nothing]"]), "--grid=Net.x=.@Nothing.: it cannot be read"),
-    "a word": (
-        dict(grid=["Experiment.exp_replayer=[uniform]"]),
-        r"--grid=Experiment.exp_replayer=\[uniform\]: .* a text needs quotation marks: write \"uniform\"",
-    ),
+    "no configurable": (dict(grid=["Adan.learning_rate=[1.0]"]), "--grid=Adan.*: --Adan.learning_rate: "),
+    "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid=Adam.*--Adam.learning_rate="),
+    "no macro": (dict(grid=["ratte=[1.0]"]), "--grid=ratte=.*: --ratte: there is no such setting"),
+    "a reference": (dict(grid=["activation=[@Nothing]"]), "--grid=activation=.@Nothing.: No configurable"),
+    "a word": (dict(grid=["num_envs=[many]"]), "--grid: Experiment.num_envs is 'many': it must be an int"),
     "a bracket": (
         dict(grid=["Adam.learning_rate=[0.1"]),
-        r"--grid=Adam.learning_rate=\[0.1: .* a bracket or a quotation mark is not closed",
+        r"--grid=Adam.learning_rate=\[0.1: it must be a list",
     ),
     "the seed": (dict(grid=["Experiment.seed=[1]"]), "Experiment.seed is set by --seeds"),
     "run_cores": (dict(run_cores=0), "--run_cores is 0: it must be an integer, at least 1"),
@@ -314,23 +305,23 @@ WRONG = {
     "no memory": (dict(max_memory=1.0, run_memory=0.0), "--run_memory is 0.0: it must be a number above 0"),
     "no cluster": (dict(ray_address="auto"), "--ray_address is auto: it needs --cluster"),
     "no answer": (dict(cluster=True, ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
-    "no gin file": (dict(gin_file=["nowhere.gin"]), "--gin_file: there is no file 'nowhere.gin'"),
+    "no gin file": (dict(what=["nowhere.gin"]), "there is no file 'nowhere.gin'"),
     "sweep": (
-        dict(gin_param=["Sweep.num_samples = 2"]),
+        dict(settings=["Sweep.num_samples = 2"]),
         "Sweep.settings is None, but Sweep.num_samples is set",
     ),
-    "scope": (dict(gin_param=["x/Sweep.seed = 2"]), "nothing reads the gin binding x/Sweep.seed"),
+    "scope": (dict(settings=["x/Sweep.seed = 2"]), "nothing reads the gin binding x/Sweep.seed"),
     "range": (
-        dict(gin_param=[*RANGE, SETTINGS % "Adam.learning_rat"]),
+        dict(settings=[*RANGE, SETTINGS % "Adam.learning_rat"]),
         "Sweep.settings: .*Adam.learning_rate",
     ),
     "drawn twice": (
-        dict(gin_param=[*RANGE, SETTINGS % "Adam.learning_rate"], grid=[RATES]),
+        dict(settings=[*RANGE, SETTINGS % "Adam.learning_rate"], grid=[RATES]),
         "--grid has Adam.learning_rate, and so has Sweep.settings",
     ),
     "drawn twice by two names": (
         dict(
-            gin_param=[*RANGE, SETTINGS % "Adam.learning_rate"],
+            settings=[*RANGE, SETTINGS % "Adam.learning_rate"],
             grid=["alf.optimizers.Adam.learning_rate=[0.1]"],
         ),
         "--grid has alf.optimizers.Adam.learning_rate, and so has Sweep.settings: name it once",
@@ -340,12 +331,12 @@ WRONG = {
         "--grid has Adam.learning_rate and alf.optimizers.Adam.learning_rate, which are the same: name it",
     ),
     "pruner": (
-        dict(gin_param=["Sweep.pruner = 'MedianPruner'"]),
+        dict(settings=["Sweep.pruner = 'MedianPruner'"]),
         "Sweep.pruner_interval is None, but Sweep.pruner is set: both, or none",
     ),
     "pruner's arguments": (
         dict(
-            gin_param=[
+            settings=[
                 "Sweep.pruner = 'MedianPruner'",
                 "Sweep.pruner_interval = 10",
                 "Sweep.pruner_arguments = {'n_startups': 3}",
@@ -354,11 +345,11 @@ WRONG = {
         "Sweep.pruner_arguments is {'n_startups': 3}: .*n_startups",
     ),
     "optuna and grid": (
-        dict(gin_param=[*RANGE, SETTINGS % "Adam.epsilon", "Sweep.search = 'optuna'"], grid=[RATES]),
+        dict(settings=[*RANGE, SETTINGS % "Adam.epsilon", "Sweep.search = 'optuna'"], grid=[RATES]),
         "--grid is set, but Sweep.search is 'optuna'",
     ),
     "no evaluation": (
-        dict(gin_param=["Sweep.objective = 'eval/return_mean'"]),
+        dict(settings=["Sweep.objective = 'eval/return_mean'"]),
         "Sweep.objective is 'eval/return_mean': set Trainer.evaluator",
     ),
 }
@@ -368,7 +359,7 @@ def test_a_wrong_setting_is_one_line_before_anything_is_written(tmp_path, comman
     gin_file = str(write_config(tmp_path / "config", "cartpole"))
     for name, (values, message) in WRONG.items():
         with subtests.test(name):
-            given = dict(gin_file=[gin_file], root_dir=str(tmp_path / "sweep")) | values
+            given = dict(what=[gin_file], output=str(tmp_path / "sweep")) | values
             status, _, errors = command(sweep, **given)
             assert status == 2 and len(errors) == 1
             assert re.search(f"^error: {message}", errors[0]), errors
@@ -377,7 +368,7 @@ def test_a_wrong_setting_is_one_line_before_anything_is_written(tmp_path, comman
 
 def test_a_folder_that_another_sweep_uses_is_refused(tmp_path, run_in_used_folder):
     gin_file = str(write_config(tmp_path / "config", "cartpole"))
-    status, _, errors = run_in_used_folder(sweep, tmp_path / "sweep", gin_file=[gin_file])
+    status, _, errors = run_in_used_folder(sweep, tmp_path / "sweep", what=[gin_file])
     assert status == 2 and len(errors) == 1 and "is in use" in errors[0]
     assert not list((tmp_path / "sweep").iterdir())
 
@@ -391,7 +382,7 @@ def test_the_folder_of_something_else_is_refused(tmp_path, command, monkeypatch,
     folder.mkdir()
     (folder / name).touch()
     for path in (str(folder), "~/other"):
-        status, _, errors = command(sweep, gin_file=[gin_file], root_dir=path)
+        status, _, errors = command(sweep, what=[gin_file], output=path)
         assert status == 2
         assert errors == [f"error: root_dir '{folder}' holds {kind}: choose another root_dir"]
     assert os.listdir(folder) == [name]
@@ -406,18 +397,18 @@ def test_a_full_disk_is_one_line(tmp_path, command, monkeypatch, subtests):
     monkeypatch.setattr(os, "fsync", fsync)
     for name in ("config.gin", "sweep.json"):
         with subtests.test(name):
-            status, out, errors = command(sweep, gin_file=[gin_file], root_dir=str(tmp_path / "sweep"))
+            status, out, errors = command(sweep, what=[gin_file], output=str(tmp_path / "sweep"))
             assert status == 1 and "starts" not in out
             assert errors == [f"error: {tmp_path}/sweep/{name} cannot be written: No space left on device"]
 
 
 def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command, runs_are_here):
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
-    given = dict(gin_file=[gin_file], root_dir=str(root_dir))
+    given = dict(what=[gin_file], output=str(root_dir))
     params = ["Sweep.objective = 'train/loss'", "alf.environments.load.name = 'CartPole-v7'"]
-    status, out, _ = command(sweep, gin_param=params, **given)
+    status, out, _ = command(sweep, settings=params, **given)
     assert status == 1 and "1 of 1 runs have failed" in out
-    status, out, errors = command(sweep, gin_param=params[:1], grid=["Adam.learning_rate=[0.1]"], **given)
+    status, out, errors = command(sweep, settings=params[:1], grid=["Adam.learning_rate=[0.1]"], **given)
     assert (status, errors) == (0, []), out
     (row,) = read_table(root_dir / "runs.csv")
     assert (row["Adam.learning_rate"], row["status"]) == ("0.1", "finished")
@@ -434,9 +425,7 @@ def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command, runs
 )
 def test_a_missing_extra_is_one_line(tmp_path, command, monkeypatch, module, values, message):
     monkeypatch.setitem(sys.modules, module, None)
-    given = dict(
-        gin_file=[str(write_config(tmp_path / "config", "cartpole"))], root_dir=str(tmp_path / "sweep")
-    )
+    given = dict(what=[str(write_config(tmp_path / "config", "cartpole"))], output=str(tmp_path / "sweep"))
     status, _, errors = command(sweep, **given, **values)
     assert status == 2 and len(errors) == 1 and re.search(message, errors[0])
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train: what it prints, its exit status, what is on disk afterwards, and how signals end it.
+"""alf train: what it prints, its exit status, what is on disk afterwards, and how signals end it.
 
 One run is a program of its own, which starts TensorFlow; the others are forks. For wrong settings see
 smoke_test.py.
@@ -21,15 +21,14 @@ import textwrap
 import time
 
 import pytest
-import tensorflow as tf
-from absl.testing import flagsaver
 
 from alf.bin import signals, train
+from alf.runs.checkpoint_files import list_numbers
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
-from tests.programs import ROOT, environment
+from tests.programs import ALF, ROOT, environment
 
-TRAIN = "alf.bin.train:console_main"
+pytestmark = pytest.mark.programs
 CARTPOLE = EXAMPLES / "impala_cartpole.gin"
 SMALL = [
     "alf.environments.load.batch_size = 8",
@@ -114,9 +113,10 @@ def configure(tmp_path, env):
 
 def arguments(root_dir, gin_file=CARTPOLE, params=()):
     return [
-        f"--gin_file={gin_file}",
-        f"--root_dir={root_dir}",
-        *(f"--gin_param={param}" for param in params),
+        "train",
+        str(gin_file),
+        f"--output={root_dir}",
+        *(f"--{param}" for param in params),
     ]
 
 
@@ -125,9 +125,9 @@ def test_trains_saves_and_continues(tmp_path, forks):
     root_dir, extra = tmp_path / "new" / "run", tmp_path / "extra.gin"
     extra.write_text("StopCriteria.num_iterations = 10\nAdam.learning_rate = 0.5\n")
     params = [*SMALL, "Trainer.save_git_state = False", "Summaries.interval = 0.0"]
-    args = [*arguments(root_dir, params=[*params, "Adam.learning_rate = 0.25"]), f"--gin_file={extra}"]
+    args = [*arguments(root_dir, params=[*params, "Adam.learning_rate = 0.25"]), str(extra)]
     first = subprocess.run(
-        [sys.executable, "-m", "alf.bin.train", *args, "--gin_param=StopCriteria.num_iterations = 30"],
+        [sys.executable, "-m", "alf", *args, "--StopCriteria.num_iterations = 30"],
         env=environment(PYTHONPATH=str(ROOT)),
         capture_output=True,
         text=True,
@@ -165,13 +165,13 @@ def test_trains_saves_and_continues(tmp_path, forks):
     counted = counters(first.stderr)
     assert counted["iterations"] == 30 and counted["env_steps"] > 500
 
-    second = forks.run(TRAIN, *args, "--gin_param=StopCriteria.num_iterations = 33", cwd=tmp_path)
+    second = forks.run(ALF, *args, "--StopCriteria.num_iterations = 33", cwd=tmp_path)
     assert second.status == 0, second.err
     assert second.out == "num_iterations=33 reached\n"
     assert f"continues from {root_dir}/checkpoints/ckpt-30: " in second.err
     found, steps = counters(second.err), counted["env_steps"]
     assert found["iterations"] == 33 and steps < found["env_steps"] <= steps + 3 * 32
-    assert tf.train.latest_checkpoint(root_dir / "checkpoints").endswith("ckpt-33")
+    assert newest(root_dir) == 33
 
 
 def test_a_run_goes_on_where_nobody_reads_its_output(tmp_path, forks):
@@ -180,7 +180,7 @@ def test_a_run_goes_on_where_nobody_reads_its_output(tmp_path, forks):
     args = arguments(root_dir, params=[*SMALL, "StopCriteria.num_iterations = 2"])
     done = forks.run("tests.bin.fork_jobs:closed_pipe", "12", *args, cwd=tmp_path)
     assert done.status == 0
-    assert (root_dir / "checkpoints" / "ckpt-2.index").exists()
+    assert (root_dir / "checkpoints" / "ckpt-2").exists()
 
 
 def counters(log):
@@ -191,8 +191,12 @@ def counters(log):
 def check_saved(root_dir, log):
     """Checks that the newest checkpoint is that of the last iteration, and that there was one."""
     iterations = counters(log)["iterations"]
-    latest = tf.train.latest_checkpoint(root_dir / "checkpoints")
-    assert iterations > 0 and latest.endswith(f"ckpt-{iterations}")
+    assert iterations > 0 and newest(root_dir) == iterations
+
+
+def newest(root_dir):
+    """The number of the newest checkpoint."""
+    return list_numbers(str(root_dir / "checkpoints"))[-1]
 
 
 def test_ctrl_c_on_a_terminal(tmp_path, forks):
@@ -201,7 +205,7 @@ def test_ctrl_c_on_a_terminal(tmp_path, forks):
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 50, 200, 0, 0))
     root_dir = tmp_path / "run"
     args = arguments(root_dir, params=FOREVER)
-    with forks.start(TRAIN, *args, cwd=tmp_path, err=os.ttyname(terminal)) as fork:
+    with forks.start(ALF, *args, cwd=tmp_path, err=os.ttyname(terminal)) as fork:
         shown = read_until(
             reader, r"return \d+(\.\d+)? [\d,]+ steps \[00:\d\d, [\d,]+ steps/s, bottleneck \w+\] lag \d"
         )
@@ -235,7 +239,7 @@ def read_until(reader, pattern):
 def test_sigterm_while_the_learner_waits(tmp_path, forks):
     root_dir, params = tmp_path / "run", ["Experiment.unroll_length = 100"]
     args = arguments(root_dir, configure(tmp_path, "BecomesSlow"), params)
-    with forks.start(TRAIN, *args, cwd=tmp_path) as fork:
+    with forks.start(ALF, *args, cwd=tmp_path) as fork:
         # Each of the two environments has begun a step that takes 4 s, and an unroll that takes 400 s.
         fork.wait_until(lambda: fork.out.read_text().count("slow now") >= 2)
         fork.send_signal(signal.SIGTERM)
@@ -254,7 +258,7 @@ LINE = (
 
 
 def count_lines(fork):
-    """The number of the lines of the progress in the log of alf-train."""
+    """The number of the lines of the progress in the log of alf train."""
     return len(re.findall(LINE, fork.err.read_text(), re.MULTILINE))
 
 
@@ -294,7 +298,7 @@ def test_a_hangup_that_is_ignored_stays_ignored():
 def test_a_signal_ends_a_constructor_that_hangs(tmp_path, forks):
     """It would take 600 s."""
     args = arguments(tmp_path / "run", configure(tmp_path, "hangs"))
-    with forks.start(TRAIN, *args, cwd=tmp_path) as fork:
+    with forks.start(ALF, *args, cwd=tmp_path) as fork:
         fork.wait_until(lambda: "constructing" in fork.out.read_text())
         fork.send_signal(signal.SIGTERM)
         assert fork.finish().status == 143
@@ -303,14 +307,14 @@ def test_a_signal_ends_a_constructor_that_hangs(tmp_path, forks):
 @pytest.mark.parametrize("end, status", [("returns", 0), ("raises", 1)])
 def test_a_thread_that_does_not_end_does_not_keep_the_process(tmp_path, forks, end, status):
     """Neither after an error that keeps its traceback."""
-    done = forks.run("tests.bin.fork_jobs:leaves_a_thread", end, cwd=tmp_path)
+    done = forks.run("tests.bin.fork_jobs:leaves_a_thread", "train", end, cwd=tmp_path)
     assert done.status == status
     assert "error: after 0.5 s these threads still run: MainThread, Simulator" in done.err
 
 
 def test_an_environment_that_raises_shows_its_own_traceback(tmp_path, forks):
     args = arguments(tmp_path / "run", configure(tmp_path, "Raises"))
-    done = forks.run(TRAIN, *args, cwd=tmp_path)
+    done = forks.run(ALF, *args, cwd=tmp_path)
     assert done.status == 1
     assert done.err.count("Traceback (most recent call last)") == 1, done.err
     assert re.search(r'File ".*my_env_\d+\.py", line \d+, in _step', done.err)
@@ -319,7 +323,7 @@ def test_an_environment_that_raises_shows_its_own_traceback(tmp_path, forks):
 
 def test_a_wrong_setting_is_one_line(tmp_path, forks):
     params = ["alf.environments.load.name = 'CartPole-v99'"]
-    done = forks.run(TRAIN, *arguments(tmp_path / "run", params=params), cwd=tmp_path)
+    done = forks.run(ALF, *arguments(tmp_path / "run", params=params), cwd=tmp_path)
     assert (done.status, done.out) == (2, "") and "Traceback" not in done.err
     (line,) = [x for x in done.err.splitlines() if "CartPole-v99" in x]
     assert line == done.err.splitlines()[-1]
@@ -333,7 +337,7 @@ SHORT = ["--unroll_length=8", "--num_envs=4", "--num_groups=1", "--num_minibatch
 def test_without_a_file(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = [*SHORT, "--gamma=0.5", "--Adam.learning_rate=0.25", "--activation=relu"]
-    status, out, errors = command(train, *arguments, env="CartPole-v1", algorithm="PPO", steps=64)
+    status, out, errors = command(train, *arguments, what="CartPole-v1", algorithm="PPO", steps=64)
     assert (status, errors) == (0, []) and "num_env_steps=64 reached" in out
     root_dir = tmp_path / "runs" / "PPO_CartPole-v1"
     config = (root_dir / "operative_config.gin").read_text()
@@ -341,13 +345,13 @@ def test_without_a_file(command, tmp_path, monkeypatch):
         assert f"\n{line}\n" in config
     assert "\nActorCriticNetwork.activation = 'relu'\n" in config
     # The same command begins anew; its directory alone is enough to go on.
-    assert command(train, *arguments, env="CartPole-v1", algorithm="PPO", steps=64)[0] == 0
+    assert command(train, *arguments, what="CartPole-v1", algorithm="PPO", steps=64)[0] == 0
     assert sorted(os.listdir(tmp_path / "runs")) == ["PPO_CartPole-v1", "PPO_CartPole-v1_2"]
     for steps, flags in (
         (128, dict(steps=128)),
-        (192, dict(gin_param=["StopCriteria.num_env_steps = 192"])),
+        (192, dict(settings=["StopCriteria.num_env_steps = 192"])),
     ):
-        status, out, errors = command(train, root_dir=str(root_dir), **flags)
+        status, out, errors = command(train, str(root_dir), **flags)
         assert (status, errors) == (0, []) and f"num_env_steps={steps} reached" in out
 
 
@@ -376,28 +380,36 @@ def test_a_file_without_a_flag(command, tmp_path, monkeypatch):
 
 def test_there_is_nothing_to_train(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for root_dir, begin in (
-        (None, "nothing says what to train: write --env=CartPole-v1"),
-        ("x", "--root_dir=x has no run to continue: begin with alf-train --env=CartPole-v1"),
+    (tmp_path / "empty").mkdir()
+    for what, begin in (
+        ((), "nothing says what to train: name an environment (alf train CartPole-v1)"),
+        ("empty", "the folder 'empty' has no run: there is no operative_config.gin"),
+        ("./x", "there is no './x': name an environment"),
+        ("x.gin", "there is no file 'x.gin'"),
+        ("x.py:Env", "there is no file 'x.py'"),
+        (("CartPole-v1", "Acrobot-v1"), "unexpected argument 'Acrobot-v1': name one environment"),
     ):
-        status, _, (error,) = command(train, root_dir=root_dir)
-        assert status == 2 and error.startswith(f"error: {begin}")
-    assert os.listdir(tmp_path) == []
+        status, _, (error,) = command(train, what=what)
+        assert status == 2 and error.startswith(f"error: {begin}"), error
+    assert os.listdir(tmp_path) == ["empty"]
 
 
 def test_a_run_in_the_home_directory_goes_on(command, root_of, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     shutil.copytree(root_of("cartpole"), tmp_path / "run")
-    with flagsaver.as_parsed(root_dir="~/run"):
-        assert command(train) == (0, "num_iterations=2 reached\n", [])
+    assert command(train, what="~/run") == (0, "num_iterations=2 reached\n", [])
+    config = str(tmp_path / "run" / "operative_config.gin")
+    assert command(train, what=config, output="~/run") == (0, "num_iterations=2 reached\n", [])
+    status, _, (error,) = command(train, what="~/run", output="~/other")
+    assert status == 2 and error.startswith(f"error: {tmp_path}/run is a run, which goes on where it is")
 
 
 def test_the_root_dir_of_another_config_is_left_as_it_is(command, root_of, tmp_path):
     root_dir = shutil.copytree(root_of("cartpole"), tmp_path / "run")
     read = lambda: {path: path.read_bytes() for path in root_dir.rglob("*") if path.is_file()}  # noqa: E731
     before = read()
-    flags = dict(root_dir=str(root_dir), gin_file=[str(root_dir / "operative_config.gin")])
-    status, out, (error,) = command(train, **flags, gin_param=["ImpalaAlgorithm.discount = 0.5"])
+    flags = dict(output=str(root_dir), what=[str(root_dir / "operative_config.gin")])
+    status, out, (error,) = command(train, **flags, settings=["ImpalaAlgorithm.discount = 0.5"])
     assert (status, out) == (2, "")
     assert "holds a run of another config (ImpalaAlgorithm.discount is 0.5 here, 0.99" in error
     assert read() == before
@@ -416,7 +428,7 @@ def test_the_root_dir_of_another_config_is_left_as_it_is(command, root_of, tmp_p
 )
 def test_an_environment_that_does_not_keep_its_word(command, tmp_path, env, status, message):
     root_dir = tmp_path / "run"
-    found, out, errors = command(train, root_dir=str(root_dir), gin_file=[configure(tmp_path, env)])
+    found, out, errors = command(train, output=str(root_dir), what=[configure(tmp_path, env)])
     assert (found, out) == (status, "")
     assert len(errors) == 1 and re.search(message, errors[0])
     assert not (root_dir / "checkpoints").exists()
@@ -425,5 +437,5 @@ def test_an_environment_that_does_not_keep_its_word(command, tmp_path, env, stat
 def test_a_module_that_ends_the_process_is_an_error(command, tmp_path):
     (tmp_path / "ends_at_import.py").write_text("raise SystemExit(0)\n")
     (tmp_path / "config.gin").write_text("import ends_at_import\n")
-    flags = dict(root_dir=str(tmp_path / "run"), gin_file=[str(tmp_path / "config.gin")])
+    flags = dict(output=str(tmp_path / "run"), what=[str(tmp_path / "config.gin")])
     assert command(train, **flags) == (1, "", ["error: the user's code called sys.exit(0)"])

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train with collectors and evaluation on Ray: the learner is killed, a run goes on, a signal ends it."""
+"""alf train with collectors and evaluation on Ray: the learner is killed, a run goes on, a signal ends it."""
 
 import json
 import signal
@@ -9,6 +9,9 @@ import pytest
 
 from tests.bin.conftest import write_config
 from tests.bin.forks import SECONDS
+from tests.programs import ALF
+
+pytestmark = pytest.mark.programs
 
 pytest.importorskip("ray")
 
@@ -28,12 +31,12 @@ SETTINGS = {
 
 def newest(root_dir):
     """The number of the newest checkpoint; 0 without one."""
-    return max((int(path.stem[5:]) for path in root_dir.glob("checkpoints/ckpt-*.complete")), default=0)
+    return max((int(path.name[5:]) for path in root_dir.glob("checkpoints/ckpt-*")), default=0)
 
 
 def best(root_dir):
     """Whether an evaluation has ended."""
-    return (root_dir / "checkpoints" / "best" / "evaluation.json").exists()
+    return any(root_dir.glob("checkpoints/best/ckpt-*/evaluation.json"))
 
 
 def find_children(fork):
@@ -44,9 +47,9 @@ def find_children(fork):
 @pytest.mark.timeout(900)  # several time-outs of its own
 def test_the_learner_dies_and_the_run_goes_on(tmp_path, forks):
     root_dir = tmp_path / "run"
-    params = [f"--gin_param={name}={value}" for name, value in SETTINGS.items()]
-    flags = f"--gin_file={write_config(tmp_path, 'own')}", f"--root_dir={root_dir}", "--ray_address=local"
-    program = "alf.bin.train:console_main", *flags, *params
+    params = [f"--{name}={value}" for name, value in SETTINGS.items()]
+    flags = write_config(tmp_path, "own"), f"--output={root_dir}", "--ray_address=local"
+    program = ALF, "train", *flags, *params
     with forks.start(*program, cwd=tmp_path) as fork:
         fork.wait_until(lambda: newest(root_dir) >= 5 and best(root_dir))
         names = "CollectorActor", "EvaluationActor"

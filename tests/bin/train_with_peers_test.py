@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-train in two learner processes: they end together, go on together, and notice when one is killed."""
+"""alf train in two learner processes: they end together, go on together, and notice when one is killed."""
 
 import contextlib
 import signal
@@ -10,6 +10,8 @@ import tensorflow as tf
 
 from tests.bin.conftest import write_config
 from tests.peer_processes import find_free_ports, tf_config
+
+pytestmark = pytest.mark.programs
 
 FOREVER = 10**9
 SETTINGS = {
@@ -27,8 +29,8 @@ def running(forks, gin_file, root_dirs, iterations=(FOREVER, FOREVER)):
         started = []
         for index, (root_dir, num_iterations) in enumerate(zip(root_dirs, iterations, strict=True)):
             params = {**SETTINGS, "StopCriteria.num_iterations": num_iterations}
-            flags = [f"--gin_param={name}={value}" for name, value in params.items()]
-            args = tf_config(ports, index), f"--gin_file={gin_file}", f"--root_dir={root_dir}", *flags
+            flags = [f"--{name}={value}" for name, value in params.items()]
+            args = tf_config(ports, index), "train", gin_file, f"--output={root_dir}", *flags
             fork = forks.start("tests.bin.fork_jobs:train_with_peers", *args, cwd=root_dir.parent)
             started.append(stack.enter_context(fork))
         yield started
@@ -36,7 +38,7 @@ def running(forks, gin_file, root_dirs, iterations=(FOREVER, FOREVER)):
 
 def newest(root_dir):
     """The number of the newest checkpoint; 0 without one."""
-    return max((int(path.stem[5:]) for path in root_dir.glob("checkpoints/ckpt-*.complete")), default=0)
+    return max((int(path.name[5:]) for path in root_dir.glob("checkpoints/ckpt-*")), default=0)
 
 
 def wait_for_checkpoints(started, root_dirs, after):
@@ -49,7 +51,8 @@ def check_equal_checkpoints(root_dirs):
     """Checks that the newest checkpoints have one number and equal variables; returns the number."""
     number, other = map(newest, root_dirs)
     assert number == other > 0
-    first, second = (tf.train.load_checkpoint(str(d / f"checkpoints/ckpt-{number}")) for d in root_dirs)
+    paths = [str(root_dir / f"checkpoints/ckpt-{number}/weights") for root_dir in root_dirs]
+    first, second = map(tf.train.load_checkpoint, paths)
     names = [name for name in first.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
     assert len(names) > 5
     for name in names:

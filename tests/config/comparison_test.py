@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Configurations of older versions lack the settings that are newer: these have their defaults."""
+"""How two configurations differ: a setting that one of them lacks has its default."""
 
 import pytest
 

@@ -130,13 +130,13 @@ def test_what_is_wrong_is_one_line_and_the_next_file_is_read(tmp_path, subtests)
         with subtests.test(ascii(lines)):  # not all of them can be sent to another process
             with pytest.raises(ConfigError) as caught:
                 read(top)
-            expected = f"--gin_file={re.escape(str(top))}: {message.replace('{top}', re.escape(str(top)))}"
+            expected = f"{re.escape(str(top))}: {message.replace('{top}', re.escape(str(top)))}"
             assert re.match(expected, str(caught.value)), caught.value
             # Not beside the file of before.
             with pytest.raises(ConfigError, match="c.gin"):
                 read(write(tmp_path / "others" / "top.gin", "include 'c.gin'"))
             assert read(right) == dict(c=4)
-    with pytest.raises(ConfigError, match="^--gin_file: there is no file 'nope.gin'$"):
+    with pytest.raises(ConfigError, match="^there is no file 'nope.gin'$"):
         read("nope.gin")
 
 

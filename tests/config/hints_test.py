@@ -8,7 +8,7 @@ import gin
 import pytest
 
 from alf.config import registry
-from alf.config.parsing import parse_config, take_bindings, wrong_calls_are_config_errors
+from alf.config.parsing import bind, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.environments import PythonEnvironment, load
 from alf.errors import ConfigError
@@ -92,9 +92,9 @@ def test_a_parameter_of_another_configurable():
 
 
 LIKE_NOTHING = {
-    "Qqq.x = 1": "--gin_param: No configurable matching 'Qqq'",
-    "Trainer.qqq = 1": "--gin_param: Configurable 'Trainer' doesn't have a parameter named 'qqq'",
-    "Experiment.env = @qqq": "--gin_param: No configurable matching reference '@qqq'",
+    "Qqq.x = 1": "bindings: No configurable matching 'Qqq'",
+    "Trainer.qqq = 1": "bindings: Configurable 'Trainer' doesn't have a parameter named 'qqq'",
+    "Experiment.env = @qqq": "bindings: No configurable matching reference '@qqq'",
 }
 
 
@@ -103,7 +103,7 @@ def test_a_name_that_is_like_nothing_is_answered_by_where_all_names_are(subtests
         with subtests.test(line):
             error = error_of(line)
             assert error.startswith(beginning)
-            assert error.endswith(f"{line}; alf-train --list_settings prints all settings")
+            assert error.endswith(f"{line}; `alf settings` lists them")
 
 
 def test_the_line_of_a_gin_file(tmp_path, subtests):
@@ -122,14 +122,21 @@ def test_the_line_of_a_gin_file(tmp_path, subtests):
 
 
 def test_a_name_in_place_of_a_reference(subtests):
-    error = error_of("Experiment.algorithm = PPOAlgorithm", params_name="")
+    error = error_of("Experiment.algorithm = PPOAlgorithm", source="")
     assert error.endswith(": write Experiment.algorithm = @PPOAlgorithm")
-    error = error_of("UnrollLearner.optimizer = Adam", params_name="")
+    error = error_of("UnrollLearner.optimizer = Adam", source="")
     assert error.endswith(": write UnrollLearner.optimizer = @Adam()")
     for value in ("Adam", "Adam()"):
-        with subtests.test(value, source="--gin_param"):
+        with subtests.test(value):
             error = error_of(f"UnrollLearner.optimizer = {value}")
-            assert error.endswith(f"write --gin_param={'UnrollLearner.optimizer = @Adam()'!r}")
+            assert error.endswith(": write UnrollLearner.optimizer = @Adam()")
+    for name, value, right in (
+        ("ActorCriticNetwork.rnn", "LSTM", "@LSTM"),
+        ("Trainer.save_git_state", "false", "False"),
+    ):
+        with subtests.test(name), own_config(), pytest.raises(ConfigError) as caught:
+            bind({name: value})
+        assert str(caught.value).endswith(f": write {right}")
 
 
 WRONG_VALUES = {
@@ -165,9 +172,9 @@ def test_a_macro_that_nothing_defines():
 
 
 UNQUOTED = {
-    "alf.environments.load.name = CartPole-v1": "--gin_param='alf.environments.load.name = \"CartPole-v1\"'",
-    "alf.environments.load.name=ALE/Pong-v5": "--gin_param='alf.environments.load.name = \"ALE/Pong-v5\"'",
-    "load_envpool.name = envpool:Pong-v5": "--gin_param='load_envpool.name = \"envpool:Pong-v5\"'",
+    "alf.environments.load.name = CartPole-v1": 'alf.environments.load.name = "CartPole-v1"',
+    "alf.environments.load.name=ALE/Pong-v5": 'alf.environments.load.name = "ALE/Pong-v5"',
+    "load_envpool.name = envpool:Pong-v5": 'load_envpool.name = "envpool:Pong-v5"',
     "EpisodeStatistics.keys = (is_success,)": '"is_success"',
     "LearnerSettings.jit_compile = true": "True",
     "Experiment.seed = none": "None",
@@ -225,11 +232,11 @@ def test_what_gin_cannot_read_is_named(subtests):
     for line, words in {
         "Experiment.num_groups": "Couldn't parse statement",
         "Experiment.seed = = 1": "line 1): Experiment.seed = = 1",
-        "Experiment.seed = (1,": "--gin_param: a bracket or a quotation mark is not closed",
+        "Experiment.seed = (1,": "bindings: a bracket or a quotation mark is not closed",
     }.items():
         with subtests.test(line):
             error = error_of(line)
-            assert error.startswith("--gin_param: ") and words in error
+            assert error.startswith("bindings: ") and words in error
 
 
 def test_macros_may_use_each_other():
@@ -242,7 +249,7 @@ def test_a_macro_that_nothing_uses():
     right = "ImpalaAlgorithm.entropy_weight = 0.1"
     assert error_of(*lines) == f"entropy_weight = 0.1 is a macro, which nothing uses; did you mean {right} ?"
     assert error_of(lines[0], "entropy_weigt = 0.1").endswith(f"; did you mean {right} ?")
-    end = "; the name of a setting has a dot, see alf-train --list_settings"
+    end = "; the name of a setting has a dot: `alf settings` lists them"
     assert error_of("a/qqq = (1, 2)") == f"a/qqq = (1, 2) is a macro, which nothing uses{end}"
 
 

@@ -106,7 +106,7 @@ OFFLINE = ["Experiment.num_envs = 0", "Experiment.offline_buffer = {buffer!r}"]
 NO_ENV = "environments.load.batch_size, environments.load.name"
 UNIFORM, PRIORITIZED = 'Experiment.exp_replayer = "uniform"', 'Experiment.exp_replayer = "prioritized"'
 OF_PRIORITIZED = "PrioritizedReplayer.alpha, PrioritizedReplayer.beta, PrioritizedReplayer.capacity"
-# An example, --gin_param, and the names in the warning.
+# An example, a binding, and the names in the warning.
 CHANGED = {
     "driver": ("appo_cartpole", [SYNC], ""),
     "replayer and training": (

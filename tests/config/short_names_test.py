@@ -1,10 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The setting that a short name means, for each algorithm."""
 
+import re
+
+import gin
 import pytest
 
 from alf.config import registry
-from alf.config.short_names import find_full_name
+from alf.config.parsing import bind, parse_config
+from alf.config.registry import own_config
+from alf.config.short_names import find_full_name, find_full_names
 from alf.errors import ConfigError
 from alf.runs.presets import list_preset
 
@@ -31,7 +36,8 @@ MEANT = {
     ("impala", "strategy"): "Experiment.strategy",
     ("ppo", "rnn"): "ActorCriticNetwork.rnn",
     ("dqn", "rnn"): "QValueNetwork.rnn",
-    ("ppo", "interval_of_nothing.x"): "interval_of_nothing.x",  # gin itself says what is wrong with it
+    ("ppo", "eval/max_episode_steps"): "eval/alf.environments.load.max_episode_steps",
+    ("sac", "actor/Adam.learning_rate"): "actor/Adam.learning_rate",
 }
 REFUSED = {
     ("ppo", "batch_size"): "--batch_size is not clear: write --num_envs",
@@ -41,6 +47,15 @@ REFUSED = {
     ("ppo", "network"): "--network is not clear: write --ActorCriticPolicy.network or --SacPolicy.network or",
     ("ppo", "vf_coef"): "vf_coef .*is called PPOAlgorithm.value_loss_weight here .Stable-Baselines3: of half",
     ("ppo", "learning_ratee"): "--learning_ratee: there is no such setting; did you mean learning_rate",
+    ("ppo", "Qqqqq.x"): "^--Qqqqq.x: No configurable matching 'Qqqqq'; `alf settings` lists them$",
+    ("ppo", "Adan.epsilon"): "; did you mean --Adam.epsilon=VALUE or --AdamW.epsilon=VALUE [?]$",
+    ("ppo", "Adam.epsilo"): "; did you mean --Adam.epsilon=VALUE [?]$",
+    (
+        "ppo",
+        "Experiment.discount",
+    ): "; did you mean .*--DqnAlgorithm.discount=VALUE [?]$",
+    ("ppo", "env"): "write the environment itself, as in `alf train CartPole-v1`",
+    ("ppo", "root_dir"): "write -o DIR",
 }
 
 
@@ -53,3 +68,27 @@ def test_a_name_means(algorithm, name):
 def test_a_name_is_refused(algorithm, name):
     with pytest.raises(ConfigError, match=REFUSED[algorithm, name]):
         find_full_name(name, list_preset(algorithm))
+
+
+def test_a_macro_of_the_configuration_or_of_the_same_command_line():
+    with own_config():
+        parse_config([], ["gamma = 0.9", "PPOAlgorithm.discount = %gamma"])
+        values = {"gamma": 0.8, "epsilon": 1e-5, "Adam.epsilon": registry.parse_value("%epsilon")}
+        assert find_full_names(values, list_preset("ppo")) == values
+        bind(values)
+        assert gin.query_parameter("PPOAlgorithm.discount") == registry.parse_value("%gamma")
+        assert gin.query_parameter("gamma/macro.value") == 0.8
+        assert gin.query_parameter("epsilon/macro.value") == 1e-5
+
+
+def test_all_names_that_are_wrong_are_in_one_message():
+    names = {"nothing": 1, "stepz": 2, "gamma": 0.9, "Adan.x": 3, "batch_size": 4}
+    with pytest.raises(ConfigError) as caught:
+        find_full_names(names, list_preset("ppo"), ["steps", "output"])
+    assert re.findall(r"--([\w.]+)(?:: | is not)", str(caught.value)) == [
+        "nothing",
+        "stepz",
+        "Adan.x",
+        "batch_size",
+    ]
+    assert "--stepz: there is no such flag; did you mean --steps ?" in str(caught.value)

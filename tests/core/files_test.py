@@ -6,7 +6,14 @@ import os
 
 import pytest
 
-from alf.core.files import find_path, replace_file, replace_folder, write_file
+from alf.core.files import (
+    clear_unfinished,
+    find_path,
+    remove_folder,
+    replace_file,
+    replace_own_folder,
+    write_file,
+)
 from alf.errors import ConfigError, SaveError
 from alf.replay import find_files
 
@@ -33,7 +40,7 @@ def test_an_error_leaves_the_file_as_it_was(tmp_path, error):
 
 
 def write_folder(path, text):
-    with replace_folder("output", str(path), {"a", "b"}) as new:
+    with replace_own_folder("output", str(path), {"a", "b"}) as new:
         assert os.path.dirname(os.path.dirname(new)) == str(path.parent)
         with open(os.path.join(new, "a"), "w") as file:
             file.write(text)
@@ -50,9 +57,43 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
 
 def test_a_folder_stays_after_an_error(tmp_path):
     write_folder(tmp_path / "folder", "old")
-    with pytest.raises(KeyboardInterrupt), replace_folder("output", str(tmp_path / "folder"), {"a"}):
+    with pytest.raises(KeyboardInterrupt), replace_own_folder("output", str(tmp_path / "folder"), {"a"}):
         raise KeyboardInterrupt
     assert os.listdir(tmp_path) == ["folder"] and (tmp_path / "folder" / "a").read_text() == "old"
+
+
+def test_the_old_folder_comes_back_if_the_new_one_cannot_take_its_place(tmp_path, monkeypatch):
+    write_folder(tmp_path / "folder", "old")
+    rename = os.rename
+
+    def fail(source, target):
+        if os.path.basename(source) == "new":
+            raise OSError(errno.EIO, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(ConfigError, match="cannot be written: Input/output error"):
+        write_folder(tmp_path / "folder", "new")
+    assert os.listdir(tmp_path) == ["folder"] and (tmp_path / "folder" / "a").read_text() == "old"
+
+
+def test_nobody_sees_a_part_of_a_folder_that_is_removed(tmp_path, monkeypatch):
+    write_folder(tmp_path / "folder", "old")
+    remove, seen = os.unlink, []
+    monkeypatch.setattr(os, "unlink", lambda *x, **y: (seen.append(os.listdir(tmp_path)), remove(*x, **y)))
+    remove_folder(str(tmp_path / "folder"))
+    assert len(seen) == 1 and seen[0][0].startswith(".folder.") and not os.listdir(tmp_path)
+
+
+def test_what_a_kill_has_left_is_removed(tmp_path):
+    for name in ("a", "b.1"):
+        (tmp_path / f".{name}.abc_1234" / "old").mkdir(parents=True)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "file.tmp").write_text("half of")
+    (tmp_path / "folder.tmp").mkdir()
+    (tmp_path / ".nfs0001").write_text("a file that is open elsewhere")
+    clear_unfinished(str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == [".nfs0001", "a", "b.1", "folder.tmp"]
 
 
 def test_what_is_not_alfs_is_not_replaced(tmp_path):

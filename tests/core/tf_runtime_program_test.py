@@ -5,6 +5,8 @@ import pytest
 
 from tests.programs import ROOT, ForkServer, environment
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):

@@ -13,6 +13,8 @@ import pytest
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 
+pytestmark = pytest.mark.programs
+
 ray = pytest.importorskip("ray")
 
 # Prints where the processes that Ray starts listen.

@@ -14,6 +14,8 @@ from alf.testing.toy_environments import CountingEnvironment
 from tests.builders import build_collectors, build_driver, collect_and_observe
 from tests.distributed.stand_ins import Endless
 
+pytestmark = pytest.mark.programs
+
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.distributed import answers
+from alf.distributed import answers, ray_collectors
 from alf.distributed.ray_evaluator import RayEvaluator
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.drivers.collector import Collector
@@ -19,6 +19,8 @@ from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.testing.toy_environments import CountingEnvironment
 from tests.builders import build_collectors, build_driver, collect_and_observe
 from tests.distributed.stand_ins import OneAnswer, Recorded, make_obedient
+
+pytestmark = pytest.mark.programs
 
 ray = pytest.importorskip("ray")
 
@@ -170,6 +172,29 @@ def test_a_busy_learner_does_not_make_collectors_late(recorded):
 
     run(driver, learner, done)
     assert pauses and driver.num_restarts == 0
+
+
+def test_a_request_that_waits_behind_another_is_not_late(monkeypatch):
+    """A collector has the time-out for each answer: it begins the next one after the last one."""
+    clock = 1000.0
+    monkeypatch.setattr(ray_collectors, "running_time", lambda: clock)
+    settings = dict(num_collectors=1, num_envs=1, num_cpus=0, timeout=30.0)
+    collectors = build_collectors(OneAnswer(), EnvSpecs([CountingEnvironment(B)]), **settings)
+    try:
+        collectors.publish([])
+        collectors.start(UNROLL_LENGTH)
+        collectors.request(0)
+        collectors.request(0)
+        clock += 20
+        deadline = time.monotonic() + 300
+        while collectors.receive(1.0) is None:
+            assert time.monotonic() < deadline, "no answer"
+        clock += 20
+        assert collectors.receive(0.0) is None and collectors.num_restarts == 0
+        clock += 20
+        assert collectors.receive(0.0) is None and collectors.num_restarts == 1
+    finally:
+        collectors.close()
 
 
 @pytest.mark.parametrize("number", [1, 3])
@@ -368,30 +393,30 @@ def test_what_an_environment_raises_ends_the_run(recorded):
         run(driver, learner, lambda: False)
 
 
-@pytest.mark.parametrize(
-    "kwargs, message",
-    [
-        ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
-        ({"num_envs": 0}, "RayCollectors.num_envs is 0"),
-        ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_envs = 2"),
-        ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
-        ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
-        ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
-        ({"max_joined_answers": 0}, "RayCollectors.max_joined_answers is 0"),
-        ({"compress": 1}, "RayCollectors.compress is 1"),
-        ({"placement": "PACK"}, "CollectorSettings.placement is 'PACK'"),
-        ({"num_cpus": -1}, "CollectorSettings.num_cpus is -1"),
-        ({"num_gpus": -1}, "CollectorSettings.num_gpus is -1"),
-        ({"timeout": 0}, "CollectorSettings.timeout is 0"),
-        ({"start_timeout": 0}, "CollectorSettings.start_timeout is 0"),
-        ({"max_restarts": -1}, "CollectorSettings.max_restarts is -1"),
-        ({"restart_period": 0}, "CollectorSettings.restart_period is 0"),
-        ({"resources": 3}, "CollectorSettings.resources is 3"),
-    ],
-)
-def test_wrong_settings(kwargs, message):
-    with pytest.raises(ConfigError, match=message):
-        build_collectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
+WRONG = [
+    ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
+    ({"num_envs": 0}, "RayCollectors.num_envs is 0"),
+    ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_envs = 2"),
+    ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
+    ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
+    ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
+    ({"max_joined_answers": 0}, "RayCollectors.max_joined_answers is 0"),
+    ({"compress": 1}, "RayCollectors.compress is 1"),
+    ({"placement": "PACK"}, "CollectorSettings.placement is 'PACK'"),
+    ({"num_cpus": -1}, "CollectorSettings.num_cpus is -1"),
+    ({"num_gpus": -1}, "CollectorSettings.num_gpus is -1"),
+    ({"timeout": 0}, "CollectorSettings.timeout is 0"),
+    ({"start_timeout": 0}, "CollectorSettings.start_timeout is 0"),
+    ({"max_restarts": -1}, "CollectorSettings.max_restarts is -1"),
+    ({"restart_period": 0}, "CollectorSettings.restart_period is 0"),
+    ({"resources": 3}, "CollectorSettings.resources is 3"),
+]
+
+
+def test_wrong_settings(subtests):
+    for kwargs, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            build_collectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
 
 
 class Shown(CountingEnvironment):

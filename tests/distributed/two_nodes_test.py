@@ -27,6 +27,8 @@ from alf.training import Evaluator, Experiment
 from tests.builders import build_collectors, build_trainer, driver_of
 from tests.distributed.stand_ins import make_obedient, make_teller
 
+pytestmark = pytest.mark.programs
+
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
 
@@ -225,7 +227,8 @@ def test_a_run_is_evaluated_in_the_cluster_as_it_is_here(tmp_path, num_workers):
         finished, reason = trainer.train()
         assert finished and reason.startswith("target_eval_return=-1000000000.0 reached")
         wait_until_free()
-        best = json.loads((tmp_path / "checkpoints" / "best" / "evaluation.json").read_text())
+        (file,) = (tmp_path / "checkpoints" / "best").glob("ckpt-*/evaluation.json")
+        best = json.loads(file.read_text())
         policy = driver.learner.policy
         for variable in policy.variables:  # What was evaluated came from the checkpoint.
             variable.assign(tf.zeros_like(variable))
@@ -359,21 +362,29 @@ def test_the_first_node_alone_waits_for_others(monkeypatch, caplog):
         check_room(stand_in, "CollectorSettings", actor_options(1, 0, None, "SPREAD"))
 
 
-@pytest.mark.parametrize(
-    "kwargs, message",
-    [
-        ({"learner_num_cpus": -1}, "CollectorSettings.learner_num_cpus is -1"),
-        ({"learner_num_gpus": "1"}, "CollectorSettings.learner_num_gpus is '1'"),
-        (
-            {"learner_num_cpus": CPUS + 1},
-            "CollectorSettings.learner_num_cpus is 3, learner_num_gpus 0: Ray knows of fewer on this node",
-        ),
-        ({"learner_num_gpus": 1}, "learner_num_gpus 1: Ray knows of fewer on this node"),
-    ],
-)
-def test_what_the_node_does_not_have_cannot_be_reserved(kwargs, message):
-    with pytest.raises(ConfigError, match=message):
-        make_collectors(**kwargs)
+WRONG = [
+    (make_collectors, {"learner_num_cpus": -1}, "CollectorSettings.learner_num_cpus is -1"),
+    (make_collectors, {"learner_num_gpus": "1"}, "CollectorSettings.learner_num_gpus is '1'"),
+    (
+        make_collectors,
+        {"learner_num_cpus": CPUS + 1},
+        "CollectorSettings.learner_num_cpus is 3, learner_num_gpus 0: Ray knows of fewer on this node",
+    ),
+    (make_collectors, {"learner_num_gpus": 1}, "learner_num_gpus 1: Ray knows of fewer on this node"),
+    (RayEvaluator, {"num_cpus": -1}, "RayEvaluator.num_cpus is -1"),
+    (RayEvaluator, {"num_gpus": None}, "RayEvaluator.num_gpus is None"),
+    (RayEvaluator, {"resources": "far"}, "RayEvaluator.resources is 'far'"),
+    (RayEvaluator, {"placement": "PACK"}, "RayEvaluator.placement is 'PACK'"),
+    (RayEvaluator, {"max_restarts": -1}, "RayEvaluator.max_restarts is -1"),
+    (RayEvaluator, {"timeout": 0}, "RayEvaluator.timeout is 0"),
+    (RayEvaluator, {"start_timeout": 0}, "RayEvaluator.start_timeout is 0"),
+]
+
+
+def test_wrong_settings(subtests):
+    for make, kwargs, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            make(**kwargs)
 
 
 def test_what_others_occupy_cannot_be_reserved(monkeypatch):
@@ -383,23 +394,6 @@ def test_what_others_occupy_cannot_be_reserved(monkeypatch):
         Reservation(1, 0)
     first.close()
     wait_until_free()
-
-
-@pytest.mark.parametrize(
-    "kwargs, message",
-    [
-        ({"num_cpus": -1}, "RayEvaluator.num_cpus is -1"),
-        ({"num_gpus": None}, "RayEvaluator.num_gpus is None"),
-        ({"resources": "far"}, "RayEvaluator.resources is 'far'"),
-        ({"placement": "PACK"}, "RayEvaluator.placement is 'PACK'"),
-        ({"max_restarts": -1}, "RayEvaluator.max_restarts is -1"),
-        ({"timeout": 0}, "RayEvaluator.timeout is 0"),
-        ({"start_timeout": 0}, "RayEvaluator.start_timeout is 0"),
-    ],
-)
-def test_wrong_settings(kwargs, message):
-    with pytest.raises(ConfigError, match=message):
-        RayEvaluator(**kwargs)
 
 
 def test_the_options_of_an_actor():

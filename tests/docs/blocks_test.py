@@ -13,6 +13,7 @@ Of `pip`, `make` and benchmarks the names are checked |
 
 import collections
 import functools
+import importlib
 import importlib.util
 import re
 import shutil
@@ -22,21 +23,23 @@ import sys
 import gin
 import pytest
 
-from alf.bin import train
 from alf.config.listing import list_settings
 from alf.config.parsing import parse_config
 from alf.config.registry import import_settings
 from alf.config.translations import find_translations
+from alf.runs.presets import make_parts
+from alf.training import Trainer
 from tests.docs import page_setup
 from tests.docs.blocks import PAGES, ROOT, read_blocks, read_commands
-from tests.programs import COMMANDS, environment, run_program
+from tests.programs import ALF, environment, run_program
+
+pytestmark = pytest.mark.programs
 
 import_settings()
 
 NUM_NOT_RUN = 39  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text", "cpp"}
-MODULES = {f"alf-{name.replace('_', '-')}": f"alf.bin.{name}" for name in COMMANDS}
-TAKE_SETTINGS = "alf-train", "alf-sweep", "alf-pbt", "alf-benchmark"
+NO_SETTINGS = "plot", "replicate", "settings"
 BLOCKS = {path: read_blocks(path) for path in PAGES}
 ALL_BLOCKS = [block for blocks in BLOCKS.values() for block in blocks]
 RUNNABLE = [path for path, blocks in BLOCKS.items() if any(x.language != "text" for x in blocks)]
@@ -66,15 +69,14 @@ def test_what_is_set_up_is_there():
 def run_example(tmp_path_factory):
     """A function that runs a command with a file of examples/, once for all pages that have it.
 
-    It takes the command's name and its arguments but for --root_dir, and returns the root_dir.
+    It takes the subcommand and its arguments but for -o, and returns the folder that it writes.
     """
 
     @functools.cache
-    def run(program, *arguments):
+    def run(name, *arguments):
         folder = tmp_path_factory.mktemp("example")
         copy_examples(folder)
-        root_dir = ["--root_dir=run"] if program == "alf-train" else []
-        run_command(program, [*arguments, *root_dir], folder)
+        run_command([name, *arguments, *(["-o", "run"] if name == "train" else [])], folder)
         return folder / "run"
 
     return run
@@ -91,7 +93,7 @@ def test_page(page, tmp_path, monkeypatch, run_example):
     copy_examples(tmp_path)
     monkeypatch.syspath_prepend("examples")
     for name in page_setup.RUNS.get(name_of(page), ()):
-        shutil.copytree(run_example("alf-train", "--gin_file=examples/impala_cartpole.gin"), name)
+        shutil.copytree(run_example("train", "examples/impala_cartpole.gin"), name)
     blocks = BLOCKS[page]
     for block in blocks:
         if block.title:
@@ -123,15 +125,15 @@ def run_gin(block, folder, **_):
     parse_config([str(path) for path in paths], [])
     if block.reason is None:
         root_dir = folder / f"block_{block.line}"
-        train.build(str(root_dir)).close()  # refuses bindings that nothing reads
+        Trainer(str(root_dir), *make_parts()).close()  # refuses bindings that nothing reads
 
 
 def run_bash(block, folder, run_example, **_):
     for command in read_commands(block):
-        if command.program in MODULES:
-            check_flags(command)
+        if command.program == "alf":
+            check_arguments(*command.arguments)
             if block.reason is None:
-                run_alf(command, folder, run_example)
+                run_alf(command.arguments, folder, run_example)
         elif command.program == "python" and command.arguments[0] == "-m":
             check_benchmark(command.arguments[1:])
         elif command.program == "python" and block.reason is None:
@@ -142,39 +144,39 @@ def run_bash(block, folder, run_example, **_):
             assert block.reason is not None, f"{name_of(block)}: what is {command.program}?"
 
 
-def run_alf(command, folder, run_example):
-    program, arguments = command
-    if not any(argument.startswith("--gin_file=examples/") for argument in arguments):
-        run_command(program, arguments, folder)
+def run_alf(arguments, folder, run_example):
+    if not any(argument.startswith("examples/") for argument in arguments):
+        run_command(arguments, folder)
         return
-    root_dirs = [argument for argument in arguments if argument.startswith("--root_dir=")]
-    made = run_example(program, *(argument for argument in arguments if argument not in root_dirs))
-    for argument in root_dirs:
-        shutil.copytree(made, folder / argument.partition("=")[2])
+    at = arguments.index("-o") if "-o" in arguments else len(arguments)
+    made = run_example(*arguments[:at], *arguments[at + 2 :])
+    for root_dir in arguments[at + 1 : at + 2]:
+        shutil.copytree(made, folder / root_dir)
 
 
-def run_command(program, arguments, folder):
-    added = page_setup.SHORTER.get(program, [])
-    done = run_program(f"{MODULES[program]}:console_main", *arguments, *added, cwd=folder)
-    assert done.status == 0, (program, arguments, done.err)
+def run_command(arguments, folder):
+    done = run_program(ALF, *arguments, *page_setup.SHORTER.get(arguments[0], []), cwd=folder)
+    assert done.status == 0, (arguments, done.err)
     assert "Traceback" not in done.err
 
 
-def check_flags(command):
-    """Asserts that the command has the flags, or settings of this name, and the repository its gin files."""
-    defined = "\n".join(path.read_text() for path in (ROOT / "alf" / "bin").glob("*.py"))
-    for argument in command.arguments:
-        if argument.startswith("--"):
-            name, _, value = argument[2:].partition("=")
-            is_setting = command.program in TAKE_SETTINGS and is_name_of_setting(name)
-            assert is_setting or f'("{name}"' in defined or f'"{name}"' in defined, argument
-            if name == "gin_file" and value.startswith("examples/"):
-                assert (ROOT / value).is_file(), argument
+def check_arguments(name, *arguments):
+    """Asserts that a subcommand has the flags, or settings of this name, and the repository its gin files."""
+    if name.startswith("-"):
+        return
+    known = importlib.import_module(f"alf.bin.{name}").FLAGS
+    for argument in arguments:
+        if argument.startswith("-"):
+            flag = argument.lstrip("-").partition("=")[0]
+            assert flag in known or (name not in NO_SETTINGS and is_name_of_setting(flag)), argument
+        if argument.startswith("examples/"):
+            assert (ROOT / argument).is_file(), argument
 
 
 def is_name_of_setting(name):
     """Whether it is one of a setting, or what another library calls a setting that means the same."""
     names = {p.name for x in list_settings() for p in x.parameters}
+    name = name.rpartition("/")[2]
     return name.rpartition(".")[2] in names or any(x.setting and not x.text for x in find_translations(name))
 
 

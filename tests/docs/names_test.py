@@ -11,6 +11,8 @@ from alf.config.registry import find_all, shorten
 from alf.config.translations import read_tables
 from tests.docs.blocks import PAGES, ROOT
 
+pytestmark = pytest.mark.programs
+
 registry.import_settings()
 
 _FOLDERS = ("alf", "benchmarks", "docs", "examples", "tests")

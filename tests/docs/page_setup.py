@@ -119,8 +119,8 @@ RUNS = {
 NUM_STEPS = 2_000
 _SHORT_RUN = ["--StopCriteria.num_iterations=1", "--StopCriteria.target_return=None"]
 SHORTER = {
-    "alf-train": _SHORT_RUN,
-    "alf-benchmark": ["--measure_seconds=0.2"],
-    "alf-evaluate": ["--num_episodes=2"],
-    "alf-play": ["--num_episodes=1"],
+    "train": _SHORT_RUN,
+    "benchmark": ["--measure_seconds=0.2"],
+    "evaluate": ["--num_episodes=2"],
+    "play": ["--num_episodes=1"],
 }

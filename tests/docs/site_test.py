@@ -17,6 +17,8 @@ import pytest
 from tests.chromium import NEEDS_CHROMIUM, browse
 from tests.docs.blocks import ROOT
 
+pytestmark = pytest.mark.programs
+
 PACKAGES = "algorithms", "drivers", "environments", "learner", "networks", "policies", "training"
 # Ends the build if it imports one of these: the extra `docs` alone is enough for it.
 FORBID = """

@@ -129,19 +129,25 @@ def test_each_environment_has_an_inner_object_of_its_own():
         assert len(set(ids)) == 2
 
 
-@pytest.mark.parametrize("config", ["Bound.inner = @Inner", "Bound.inner = (1, [@a/Inner])"])
-def test_a_callable_that_gin_configures_steps_here_or_is_refused(config):
-    gin.parse_config(
-        config + "\nInner.items = (1, 2)\nload.name = @Bound".replace("load", "alf.environments.load")
-    )
-    assert observe(0)[0][2] == observe("auto")[0][2] == False  # noqa: E712
-    with pytest.raises(ConfigError, match=r"load\.num_workers is 2.*callable of Bound\.inner = @.*Inner;"):
-        observe(2)
+@pytest.mark.parametrize("num_workers", [0, 1])
+@pytest.mark.parametrize("config", ["Calls.make = @Inner", "Calls.make = {'a': (1, [@a/Inner])}"])
+def test_a_callable_keeps_its_bindings_wherever_and_whenever_it_is_called(config, num_workers):
+    """The environment calls it at its reset: gin may have another configuration by then."""
+    gin.parse_config(f"{config}\nInner.items = (1, 2)\nalf.environments.load.name = @Calls")
+    with contextlib.closing(load(batch_size=2, num_workers=num_workers)) as env:
+        check_dead_bindings()
+        gin.clear_config()
+        assert env.reset().observation.tolist() == [[2.0]] * 2
 
 
 def test_a_callable_that_another_argument_replaces_is_no_hindrance():
     gin.parse_config("Bound.inner = @Inner\nalf.environments.load.name = @Bound")
     assert observe(1, inner=(1, 2, 3))[0][1:3] == [3, True]
+
+
+class Unsendable(tuple):
+    def __reduce__(self):
+        raise TypeError("it cannot be pickled")
 
 
 @pytest.mark.parametrize("name", ["Bound", "make_bound", "hard/Bound"])
@@ -153,8 +159,10 @@ def test_frames_come_from_a_worker(name):
 
 
 def test_frames_of_what_cannot_be_sent_come_from_here():
-    gin.parse_config("Bound.limit = 7\nBound.inner = @Inner\nInner.items = (1,)")
-    with contextlib.closing(load(configurable_envs.Bound, 1, render_mode="rgb_array")) as env:
+    gin.parse_config("Bound.limit = 7")
+    with contextlib.closing(
+        load(configurable_envs.Bound, 1, inner=Unsendable(), render_mode="rgb_array")
+    ) as env:
         assert env.reset().observation[0, :3].tolist() == [7, 0, 0]
 
 

@@ -8,13 +8,14 @@ from gymnasium import spaces
 
 from alf.data_structures import FIRST, LAST, MID
 from alf.environments import ArraySpec, BoundedArraySpec, GymnasiumEnvironment, load
-from alf.errors import ConfigError, EnvError
+from alf.errors import EnvError
 from alf.testing import EnvironmentContract, rollout
 from alf.workers.arrays import without_bools
 from alf.workers.specs import space_from_spec, spec_from_space
 from tests.workers.envs import REFUSED_SPACES
 
 NEXT_STEP = gymnasium.vector.AutoresetMode.NEXT_STEP
+BOX = spaces.Box(-np.inf, np.inf, (1,), np.float32)
 
 
 class TestCartPoleContract(EnvironmentContract):
@@ -41,7 +42,7 @@ class ReplayVectorEnv(gymnasium.vector.VectorEnv):
     def __init__(self, rows=(), num_envs=2, action_space=None, autoreset_mode=NEXT_STEP):
         self.metadata = {"autoreset_mode": autoreset_mode}
         self.num_envs = num_envs
-        self.single_observation_space = spaces.Box(-np.inf, np.inf, (1,), np.float32)
+        self.single_observation_space = BOX
         self.single_action_space = action_space or spaces.Discrete(2)
         self.seeds, self.actions, self.num_closed = [], [], 0
         self._rows = list(rows)
@@ -129,23 +130,6 @@ def test_infos_with_masks_and_without():
     np.testing.assert_array_equal([info["b/c"] for info in found], [[nan, nan], [nan, 2.5], [nan, nan]])
 
 
-@pytest.mark.parametrize(
-    "infos, message",
-    [
-        ([{"a": 3.0}], r"step 0: the info's 'a' is 3.0: it must be an array of 2 numbers"),
-        ([{}, {"a": np.array(["x", "y"])}], r"step 1: the info's 'a' of sub-environment 0 is .*x.*: it must"),
-        ([{}, None], r"step 1: the info has None where the key 'a' needs a dict"),
-    ],
-)
-def test_infos_that_are_no_numbers(infos, message):
-    env = GymnasiumEnvironment(InfosEnv(*infos), info_keys=("a",))
-    with pytest.raises(EnvError, match=f"InfosEnv.*, {message}"):
-        env.reset()
-        for _ in infos[1:]:
-            env.step(np.zeros(2, np.int64))
-        env.get_info()
-
-
 def test_episodes_of_a_wrapper_whose_mask_is_beside_the_dict():
     env = gymnasium.make_vec("CartPole-v1", 3, vectorization_mode="vector_entry_point")
     env = GymnasiumEnvironment(
@@ -201,19 +185,6 @@ def test_reset_after_an_end_starts_from_first():
     env.step(np.zeros([2], np.int64))
     env.reset()
     np.testing.assert_array_equal(env.step(np.zeros([2], np.int64)).step_type, MID)
-
-
-def test_refuses_an_episode_that_ends_where_it_starts():
-    env = GymnasiumEnvironment(ReplayVectorEnv([([1, 1], YES, NO), ([1, 1], YES, NO)]))
-    env.reset()
-    env.step(np.zeros([2], np.int64))
-    with pytest.raises(RuntimeError, match="not NEXT_STEP autoreset"):
-        env.step(np.zeros([2], np.int64))
-
-
-def test_whether_it_copies_is_a_bool():
-    with pytest.raises(ConfigError, match="GymnasiumEnvironment.copy_observations is 'False': it must be"):
-        GymnasiumEnvironment(ReplayVectorEnv(), copy_observations="False")
 
 
 def test_copies_the_buffers_of_the_environment():
@@ -383,56 +354,6 @@ def test_observations_that_do_not_fit_are_named(observation, message, copy):
         env.step(np.zeros([2], np.int64))
 
 
-@pytest.mark.parametrize("reward", [np.array([None, 1.0]), np.zeros([2, 1]), [1.0], None])
-def test_rewards_that_do_not_fit_are_named(reward):
-    raw = ReplayVectorEnv()
-    raw.step = lambda action: (raw._observation, reward, np.zeros(2, bool), np.zeros(2, bool), {})
-    env = GymnasiumEnvironment(raw)
-    env.reset()
-    with pytest.raises(EnvError, match=r"ReplayVectorEnv.*, step 1: the reward is .*says shape \(2,\)"):
-        env.step(np.zeros([2], np.int64))
-
-
-@pytest.mark.parametrize("flags", [[0, 1], np.zeros(2), ["no", "no"], np.zeros([2, 1], bool), False, None])
-@pytest.mark.parametrize("name", ["terminated", "truncated"])
-def test_flags_that_are_no_bools_are_named(flags, name):
-    raw = ReplayVectorEnv()
-    good = {"terminated": np.zeros(2, bool), "truncated": [False, True]}  # A list of bools will do.
-    results = iter([good, {**good, name: flags}])
-    raw.step = lambda action: (raw._observation, np.zeros(2), *next(results).values(), {})
-    env = GymnasiumEnvironment(raw)
-    env.reset()
-    assert env.step(np.zeros([2], np.int64)).step_type.tolist() == [1, 2]
-    with pytest.raises(EnvError, match=rf"ReplayVectorEnv.*, step 2: {name} is .* dtype bool"):
-        env.step(np.zeros([2], np.int64))
-
-
-@pytest.mark.parametrize("result", [(1, 2, 3, 4), (1, 2, 3, 4, 5, 6), None])
-def test_results_that_are_no_tuple_of_the_right_size_are_named(result):
-    raw = ReplayVectorEnv()
-    env = GymnasiumEnvironment(raw)
-    env.reset()
-    raw.step = lambda action: result
-    with pytest.raises(
-        EnvError, match=r"ReplayVectorEnv.*, step 1: step\(\) returned .* instead of \(obs.*info\)"
-    ):
-        env.step(np.zeros([2], np.int64))
-    raw.reset = lambda seed=None: result
-    with pytest.raises(
-        EnvError, match=r"ReplayVectorEnv.*: reset\(\) returned .* instead of \(observation, info\)"
-    ):
-        env.reset()
-
-
-@pytest.mark.parametrize("observation", [{"b": np.zeros([2, 1])}, None])
-def test_a_missing_part_of_an_observation_is_named(observation):
-    raw = ReplayVectorEnv()
-    raw.single_observation_space = spaces.Dict(a=spaces.Box(0, 1, (1,)))
-    raw.reset = lambda seed=None: (observation, {})
-    with pytest.raises(EnvError, match="ReplayVectorEnv.*, step 0: the observation is .*its space is Dict"):
-        GymnasiumEnvironment(raw).reset()
-
-
 def test_seed_is_handed_to_the_first_reset_only():
     raw = ReplayVectorEnv()
     env = GymnasiumEnvironment(raw, seed=np.int64(7))
@@ -507,29 +428,6 @@ def test_spaces_of_specs_without_bounds(dtype, bounds, shape):
     assert spec == (BoundedArraySpec(shape, dtype, *bounds) if bounds else ArraySpec(shape, dtype))
 
 
-@pytest.mark.parametrize("kind", ["observation", "action"])
-@pytest.mark.parametrize("space, fault", REFUSED_SPACES, ids=str)
-def test_refuses_other_spaces(space, fault, kind):
-    env = ReplayVectorEnv()
-    setattr(env, f"single_{kind}_space", space)
-    with pytest.raises(ConfigError, match=f"^the {kind} space{fault}: supported are .*empty(\\n|$)"):
-        GymnasiumEnvironment(env)
-
-
-@pytest.mark.parametrize("mode", ["SAME_STEP", "DISABLED"])
-def test_refuses_other_autoreset_modes(mode):
-    mode = gymnasium.vector.AutoresetMode[mode]
-    with pytest.raises(ValueError, match=f"mode {mode}"):
-        GymnasiumEnvironment(ReplayVectorEnv(autoreset_mode=mode))
-
-
-def test_refuses_an_unknown_autoreset_mode():
-    raw = ReplayVectorEnv()
-    raw.metadata = {}
-    with pytest.raises(ValueError, match="mode None"):
-        GymnasiumEnvironment(raw)
-
-
 def test_autoreset_mode_is_that_of_the_environment_not_of_its_class():
     """SyncVectorEnv keeps the mode in a dict that all environments of a class share."""
 
@@ -542,3 +440,89 @@ def test_autoreset_mode_is_that_of_the_environment_not_of_its_class():
         GymnasiumEnvironment(same_step)
     GymnasiumEnvironment(next_step).close()
     same_step.close()
+
+
+def changed(**attributes):
+    """A `ReplayVectorEnv` with other attributes."""
+    env = ReplayVectorEnv()
+    for name, value in attributes.items():
+        setattr(env, name, value)
+    return env
+
+
+SAME_STEP, DISABLED = gymnasium.vector.AutoresetMode.SAME_STEP, gymnasium.vector.AutoresetMode.DISABLED
+SPACE, FAULT = REFUSED_SPACES[1]  # all of them are in python_env_test.py
+REFUSED = [
+    ({"metadata": {"autoreset_mode": SAME_STEP}}, {}, f"mode {SAME_STEP}"),
+    ({"metadata": {"autoreset_mode": DISABLED}}, {}, f"mode {DISABLED}"),
+    ({"metadata": {}}, {}, "mode None"),
+    ({"single_observation_space": SPACE}, {}, f"^the observation space{FAULT}: supported are .*empty(\\n|$)"),
+    ({"single_action_space": SPACE}, {}, f"^the action space{FAULT}: supported are .*empty(\\n|$)"),
+    ({}, {"copy_observations": "False"}, "GymnasiumEnvironment.copy_observations is 'False': it must be"),
+]
+
+
+def test_what_cannot_be_an_environment_is_refused(subtests):
+    for attributes, settings, message in REFUSED:
+        with subtests.test(message), pytest.raises(ValueError, match=message):
+            GymnasiumEnvironment(changed(**attributes), **settings)
+
+
+ZEROS, FALSE = np.zeros([2, 1], np.float32), np.zeros(2, bool)
+NO_STEP = r"step 1: step\(\) returned .* instead of \(obs.*info\)"
+NO_RESET = r"reset\(\) returned .* instead of \(observation, info\)"
+NO_REWARD, NO_FLAGS = r"step 1: the reward is .*says shape \(2,\)", r"step 1: {} is .* dtype bool"
+NO_PART = "step 0: the observation is .*its space is Dict"
+NO_BOOLS = [[0, 1], np.zeros(2), ["no", "no"], np.zeros([2, 1], bool), False, None]
+WRONG = [
+    *(({"reset": wrong}, NO_RESET) for wrong in [(1, 2, 3, 4), (1, 2, 3, 4, 5, 6), None]),
+    *(({"step": wrong}, NO_STEP) for wrong in [(1, 2, 3, 4), (1, 2, 3, 4, 5, 6), None]),
+    *(({"reset": (part, {}), "space": spaces.Dict(a=BOX)}, NO_PART) for part in [{"b": ZEROS}, None]),
+    *(
+        ({"step": (ZEROS, wrong, FALSE, FALSE, {})}, NO_REWARD)
+        for wrong in [np.array([None, 1.0]), np.zeros([2, 1]), [1.0], None]
+    ),
+    *(
+        ({"step": (ZEROS, np.zeros(2), wrong, FALSE, {})}, NO_FLAGS.format("terminated"))
+        for wrong in NO_BOOLS
+    ),
+    *(({"step": (ZEROS, np.zeros(2), FALSE, wrong, {})}, NO_FLAGS.format("truncated")) for wrong in NO_BOOLS),
+    ({"reset": (ZEROS, {"a": 3.0})}, r"step 0: the info's 'a' is 3.0: it must be an array of 2 numbers"),
+    (
+        {"step": (ZEROS, np.zeros(2), FALSE, FALSE, {"a": np.array(["x", "y"])})},
+        "step 1: the info's 'a' of sub-environment 0 is .*x.*: it must",
+    ),
+    (
+        {"step": (ZEROS, np.zeros(2), FALSE, FALSE, None)},
+        "step 1: the info has None where the key 'a' needs a dict",
+    ),
+]
+
+
+def test_a_wrong_return_value_is_named(subtests):
+    for wrong, message in WRONG:
+        reset, step = wrong.get("reset", (ZEROS, {})), wrong.get("step")
+        raw = changed(reset=lambda seed=None, reset=reset: reset, step=lambda action, step=step: step)
+        raw.single_observation_space = wrong.get("space", BOX)
+        env = GymnasiumEnvironment(raw, info_keys=("a",))
+        with subtests.test(str(wrong)), pytest.raises(EnvError, match=f"ReplayVectorEnv.*{message}"):
+            env.reset()
+            if "step" in wrong:
+                env.step(np.zeros(2, np.int64))
+            env.get_info()
+
+
+def test_lists_of_bools_will_do():
+    env = GymnasiumEnvironment(
+        changed(step=lambda action: (ZEROS, np.zeros(2), [False] * 2, [False, True], {}))
+    )
+    env.reset()
+    assert env.step(np.zeros(2, np.int64)).step_type.tolist() == [1, 2]
+
+
+def test_an_episode_that_ends_where_it_starts_is_refused():
+    env = GymnasiumEnvironment(ReplayVectorEnv([([1, 1], YES, NO), ([1, 1], YES, NO)]))
+    env.reset()
+    env.step(np.zeros([2], np.int64))
+    with pytest.raises(RuntimeError, match="not NEXT_STEP autoreset"):
+        env.step(np.zeros([2], np.int64))

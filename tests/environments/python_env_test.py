@@ -201,21 +201,6 @@ def test_observations_of_bools_are_images_of_0_and_1(num_workers):
     assert 0 < observed["board"].mean() < 1
 
 
-@pytest.mark.parametrize("num_workers", [0, "vector"])
-def test_actions_of_bools_are_refused(num_workers):
-    with pytest.raises(
-        ConfigError, match="^the action space's 'b' is a Box of bool, use MultiBinary: supported"
-    ):
-        if num_workers == "vector":
-            GymnasiumEnvironment(
-                gymnasium.vector.SyncVectorEnv([lambda: SpaceEnv(spaces.Discrete(2), BOOLS)])
-            )
-        else:
-            PythonEnvironment(
-                [functools.partial(SpaceEnv, spaces.Discrete(2), BOOLS)], num_workers=num_workers
-            )
-
-
 def _plain(x):
     """Gymnasium's samples without its own kinds of dict."""
     if isinstance(x, dict):
@@ -310,49 +295,48 @@ def test_seed_makes_the_next_reset_what_the_first_one_was(num_workers):
 
 
 # In a worker, and in the trial of "auto", one of them is enough.
-@pytest.mark.parametrize(
-    "num_workers, space, fault",
-    [*((0, *row) for row in REFUSED_SPACES), (1, *REFUSED_SPACES[1]), ("auto", *REFUSED_SPACES[1])],
-    ids=str,
-)
-def test_spaces_that_are_not_supported_are_refused(num_workers, space, fault):
-    for kind, pair in [("observation", [space]), ("action", [spaces.Discrete(2), space])]:
-        with pytest.raises(ConfigError, match=f"^the {kind} space{fault}: supported are .*empty(\\n|$)"):
-            PythonEnvironment([functools.partial(SpaceEnv, *pair)], num_workers=num_workers)
+WRONG = [
+    ({"num_workers": 3}, "num_workers is 3, more than batch_size = 2"),
+    ({"num_workers": -1}, "num_workers is -1"),
+    ({"num_workers": "all"}, "num_workers is 'all'"),
+    ({"max_restarts": -1}, "max_restarts is -1"),
+    ({"restart_period": 0}, "restart_period is 0"),
+    ({"step_timeout": 0}, "step_timeout is 0"),
+    ({"start_timeout": None}, "start_timeout is None"),
+    ({"step_timeout": 1e30}, "step_timeout is 1e[+]30: .* at most 1000000000"),
+    ({"start_timeout": 1e30}, "start_timeout is 1e[+]30"),
+    ({"heartbeat_interval": 1e30}, "heartbeat_interval is 1e[+]30"),
+    ({"max_random_steps": 1.5}, "max_random_steps is 1.5"),
+    ({"worker_nice": -1}, "worker_nice is -1: it must be an integer, at least 0"),
+    ({"max_concurrent_starts": 0}, "max_concurrent_starts is 0"),
+    ({"heartbeat_interval": 0}, "heartbeat_interval is 0"),
+    ({"pin_workers": 1}, "pin_workers is 1: it must be True or False"),
+    ({"single_threaded": None}, "single_threaded is None: it must be True or False"),
+    ({"info_keys": "a"}, "PythonEnvironment.info_keys is 'a': it must be a tuple"),
+]
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"num_workers": 3}, "num_workers is 3, more than batch_size = 2"),
-        ({"num_workers": -1}, "num_workers is -1"),
-        ({"num_workers": "all"}, "num_workers is 'all'"),
-        ({"max_restarts": -1}, "max_restarts is -1"),
-        ({"restart_period": 0}, "restart_period is 0"),
-        ({"step_timeout": 0}, "step_timeout is 0"),
-        ({"start_timeout": None}, "start_timeout is None"),
-        ({"step_timeout": 1e30}, "step_timeout is 1e[+]30: .* at most 1000000000"),
-        ({"start_timeout": 1e30}, "start_timeout is 1e[+]30"),
-        ({"heartbeat_interval": 1e30}, "heartbeat_interval is 1e[+]30"),
-        ({"max_random_steps": 1.5}, "max_random_steps is 1.5"),
-        ({"worker_nice": -1}, "worker_nice is -1: it must be an integer, at least 0"),
-        ({"max_concurrent_starts": 0}, "max_concurrent_starts is 0"),
-        ({"heartbeat_interval": 0}, "heartbeat_interval is 0"),
-        ({"pin_workers": 1}, "pin_workers is 1: it must be True or False"),
-        ({"single_threaded": None}, "single_threaded is None: it must be True or False"),
-    ],
-)
-def test_settings_are_checked(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        build_python_env([CountEnv] * 2, **settings)
+def test_settings_are_checked(subtests):
+    for settings, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            build_python_env([CountEnv] * 2, **settings)
 
 
-def test_no_environment_at_all_is_refused():
-    with pytest.raises(ConfigError, match="PythonEnvironment.env_fns is empty"):
-        PythonEnvironment([])
+def test_spaces_that_are_not_supported_are_refused(subtests):
+    rows = [("observation", [space], fault) for space, fault in REFUSED_SPACES]
+    rows += [("action", [spaces.Discrete(2), space], fault) for space, fault in REFUSED_SPACES]
+    rows.append(("action", [spaces.Discrete(2), BOOLS], "'s 'b' is a Box of bool, use MultiBinary"))
+    # In a worker, and in the trial of "auto", one of them is enough.
+    for num_workers, chosen in ((0, rows), (1, rows[1:2]), ("auto", rows[1:2])):
+        for kind, pair, fault in chosen:
+            message = f"^the {kind} space{fault}: supported are .*empty(\\n|$)"
+            with subtests.test(message, num_workers=num_workers), pytest.raises(ConfigError, match=message):
+                PythonEnvironment([functools.partial(SpaceEnv, *pair)], num_workers=num_workers)
 
 
 def test_what_is_no_environment_is_refused():
+    with pytest.raises(ConfigError, match="PythonEnvironment.env_fns is empty"):
+        PythonEnvironment([])
     with pytest.raises(ValueError, match="neither a gymnasium.Env nor a TF-Agents PyEnvironment"):
         load(dict, 2, num_workers=0)
 

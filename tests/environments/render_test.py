@@ -95,32 +95,6 @@ def test_without_a_render_mode_atari_has_no_second_games():
     env.close()
 
 
-def test_render_modes_of_atari():
-    with pytest.raises(ConfigError, match=r"load_atari\.render_mode is 'human'"):
-        load_atari("Pong", 1, render_mode="human")
-
-
-@pytest.mark.parametrize("name", ["CartPole-v1", "ALE/Pong-v5", "no such id"])
-@pytest.mark.parametrize("render_mode", ["human", 7, True])
-def test_a_wrong_render_mode(name, render_mode):
-    with pytest.raises(
-        ConfigError, match=rf"load\.render_mode is {render_mode!r}: it must be 'rgb_array', or"
-    ):
-        load(name, 1, render_mode=render_mode)
-
-
-@pytest.mark.parametrize(
-    "function, name",
-    [
-        pytest.param(load_envpool, "CartPole-v1", marks=NEEDS_ENVPOOL),
-        (load_pettingzoo, "mpe2.simple_spread_v3"),
-    ],
-)
-def test_a_wrong_render_mode_of_suites(function, name):
-    with pytest.raises(ConfigError, match=rf"{function.__name__}\.render_mode is 'human'"):
-        function(name, 1, render_mode="human")
-
-
 DRAWS = """
 import sys
 import gymnasium, numpy as np
@@ -220,8 +194,28 @@ def test_what_cannot_be_sent_to_a_worker_is_rendered_here(register):
     assert [frame.max() for frame in frames] == [0, 1, 2]
 
 
+WRONG = [
+    *(
+        (load, name, mode)
+        for name in ["CartPole-v1", "ALE/Pong-v5", "no such id"]
+        for mode in ["human", True]
+    ),
+    (load_atari, "Pong", "human"),
+    (load_pettingzoo, "mpe2.simple_spread_v3", "human"),
+]
+
+
+def test_a_wrong_render_mode(subtests):
+    for function, name, mode in WRONG:
+        message = rf"{function.__name__}\.render_mode is {mode!r}: it must be 'rgb_array', or"
+        with subtests.test(f"{message} {name}"), pytest.raises(ConfigError, match=message):
+            function(name, 1, render_mode=mode)
+
+
 @NEEDS_ENVPOOL
-def test_mujoco_of_envpool_is_refused():
+def test_what_envpool_cannot_render_is_refused():
+    with pytest.raises(ConfigError, match=r"load_envpool\.render_mode is 'human'"):
+        load_envpool("CartPole-v1", 1, render_mode="human")
     with pytest.raises(ConfigError, match=r"EnvPool cannot render 'HalfCheetah-v4'.* Gymnasium's"):
         load("envpool:HalfCheetah-v4", 1, render_mode="rgb_array")
 

@@ -23,6 +23,8 @@ from tests.evaluation.evaluator_test import check_scope, make_configured, wait_u
 from tests.programs import run_program
 from tests.workers.pool_test import alive
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.mark.parametrize("num_workers", [1, 2])
 def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd, num_workers):
@@ -85,8 +87,8 @@ def test_several_processes_give_the_figures_of_a_thread_and_close_in_time(tmp_pa
     with own_config():
         trainer = make_configured(tmp_path, "process", target=7.0)
         trainer.train()
-        (path,) = (tmp_path / "checkpoints" / "best").glob("*.index")
-        path, policy, figures = str(path.with_suffix("")), trainer.learner.policy, {}
+        (path,) = (tmp_path / "checkpoints" / "best").iterdir()
+        path, policy, figures = str(path), trainer.learner.policy, {}
         for place, num_workers in (("thread", 1), ("process", 3)):
             settings = dict(num_episodes=8, batch_size=4, seed=5, place=place, num_workers=num_workers)
             evaluator = Evaluator(interval_steps=1, **settings)

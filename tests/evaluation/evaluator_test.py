@@ -11,6 +11,7 @@ import json
 import math
 import os
 import re
+import shutil
 import threading
 import time
 
@@ -283,7 +284,7 @@ def test_the_best_checkpoint_is_kept(tmp_path):
         policies[number] = trainer.learner.policy.copy()
         assert checkpointer.keep_best(make_evaluation(path, mean, number)) == is_best
     assert files.list_numbers(str(best)) == [5]
-    content = json.loads((best / "evaluation.json").read_text())
+    content = json.loads((best / "ckpt-5" / "evaluation.json").read_text())
     assert content["figures"]["return"]["mean"] == 2.0 and content["env_steps"] == 5
     # More checkpoints follow, which do not touch the best one.
     for number in range(6, 10):
@@ -293,21 +294,25 @@ def test_the_best_checkpoint_is_kept(tmp_path):
     for ours, theirs in zip(agent.policy.variables, policies[5].variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+    # A kill has left a worse one, with a higher number.
+    shutil.copytree(best / "ckpt-5", best / "ckpt-7")
+    (best / "ckpt-7" / "evaluation.json").write_text(json.dumps(make_evaluation("", 1.5)._asdict()))
+    assert SavedRun(tmp_path).find_checkpoint("best") == str(best / "ckpt-5")
+    assert not checkpointer.keep_best(make_evaluation(path, 1.75))
     trainer.close()
 
 
 def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplog):
     """First no checkpoint can be kept for an evaluation, then not the best one."""
-    mark, calls = files.mark_complete, []
+    replace, calls = files.replace_folder, []
 
-    def fail(path, target=None, updates=None):
-        calls.append(os.path.basename(target or os.path.dirname(path)))
+    def fail(path):
+        calls.append(os.path.basename(os.path.dirname(path)))
         if calls[-1] == "best" or (calls[-1] == "evaluated" and calls.count("evaluated") <= 2):
             raise OSError(errno.ENOSPC, "No space left on device")
-        return mark(path, updates)
+        return replace(path)
 
-    monkeypatch.setattr(files, "keep", fail)
-    monkeypatch.setattr(files, "mark_complete", fail)
+    monkeypatch.setattr(files, "replace_folder", fail)
     trainer = make_trainer(tmp_path, interval_steps=1, num_episodes=1)
     poll = find_evaluator(trainer).poll
     find_evaluator(trainer).poll = lambda timeout=0.0: poll(60.0)

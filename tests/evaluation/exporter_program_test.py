@@ -24,6 +24,8 @@ from tests.docs.blocks import ROOT, read_blocks
 from tests.evaluation.export_cases import CASES, actor_critic, make_case, write_case
 from tests.evaluation.exporter_test import FILES, EchoPolicy
 
+pytestmark = pytest.mark.programs
+
 PROGRAM = str(Path(__file__).with_name("run_exported.py"))
 # One process for all: TensorFlow takes seconds to import.
 CONVERT_ALL = """

@@ -401,19 +401,6 @@ def test_agents_may_have_different_spaces():
     assert metrics["AverageReturn"] == 6
 
 
-def test_a_policy_of_other_spaces_is_refused():
-    spaces = {"driver": "car", "walker": "dog"}
-    env = MappedEnvironment(TwoKinds(), lambda episode: ["walker", "driver"], tuple(spaces), spaces)
-    with pytest.raises(Exception, match="'walker' to 'car', whose spaces are not those"):
-        env.reset()
-
-
-def test_a_fixed_mapping_to_a_policy_of_other_spaces_is_refused_at_once():
-    spaces = {"driver": "car", "walker": "dog"}
-    with pytest.raises(EnvError, match="'walker' to 'car', whose spaces are not those"):
-        MappedEnvironment(TwoKinds(), {"car": "walker", "dog": "driver"}, tuple(spaces), spaces)
-
-
 def test_collectors_send_what_the_group_needs():
     envs = [MappedEnvironment(CountingEnvironment(B, EPISODE), map_at_random, NAMES, seed=1)]
     collector = Collector(envs, make_group(envs[0]), unroll_length=T)
@@ -422,23 +409,6 @@ def test_collectors_send_what_the_group_needs():
         assert leaves[0].shape[:3] == (1, T + 1, B)
     finally:
         collector.close()
-
-
-@pytest.mark.parametrize(
-    "mapping, message",
-    [
-        ("c", "there is no policy 'c'"),
-        ({"a": "a"}, "an entry for each of the agents"),
-        ([], "must be a policy's name, a dict"),
-        (7, "must be a policy's name, a dict"),
-        (["a", "x"], "there is no policy 'x'"),
-    ],
-)
-def test_wrong_mappings_are_one_line(mapping, message):
-    with pytest.raises(ConfigError, match=message) as caught:
-        MappedEnvironment(FakeEnvironment(2), mapping, NAMES)
-    assert "\n" not in str(caught.value)
-    assert "Policies.mapping" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -456,11 +426,32 @@ def test_policies_without_a_row_are_found(mapping, idle):
     assert MappedEnvironment(FakeEnvironment(2), mapping, NAMES).find_idle() == idle
 
 
-@pytest.mark.parametrize("answer", [None, "a", [], ["a", "b"], ["x"], [3]])
-def test_a_callable_that_returns_no_policies_ends_the_run(answer):
-    env = MappedEnvironment(FakeEnvironment(2), lambda episode: answer, NAMES)
-    with pytest.raises(Exception, match="Policies.mapping returned"):
+WRONG = [
+    ("c", "Policies.mapping is 'c': there is no policy 'c'"),
+    ({"a": "a"}, "Policies.mapping is .*: it must have an entry for each of the agents"),
+    ([], r"Policies.mapping is \[\]: it must be a policy's name, a dict"),
+    (7, "Policies.mapping is 7: it must be a policy's name, a dict"),
+    (["a", "x"], "Policies.mapping is .*: there is no policy 'x'"),
+]
+
+
+def test_a_wrong_mapping_is_named(subtests):
+    for mapping, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=f"^{message}.*$"):  # one line
+            MappedEnvironment(FakeEnvironment(2), mapping, NAMES)
+    for answer in (None, "a", [], ["a", "b"], ["x"], [3]):
+        env = MappedEnvironment(FakeEnvironment(2), lambda episode, answer=answer: answer, NAMES)
+        with subtests.test(f"returns {answer}"), pytest.raises(EnvError, match="Policies.mapping returned"):
+            env.reset()
+
+
+def test_a_policy_of_other_spaces_is_refused():
+    spaces, message = {"driver": "car", "walker": "dog"}, "'walker' to 'car', whose spaces are not those"
+    env = MappedEnvironment(TwoKinds(), lambda episode: ["walker", "driver"], tuple(spaces), spaces)
+    with pytest.raises(EnvError, match=message):
         env.reset()
+    with pytest.raises(EnvError, match=message):  # a fixed mapping at once
+        MappedEnvironment(TwoKinds(), {"car": "walker", "dog": "driver"}, tuple(spaces), spaces)
 
 
 def test_a_callable_that_raises_ends_the_run_with_one_line():
@@ -477,6 +468,40 @@ def test_a_callable_that_raises_ends_the_run_with_one_line():
     assert re.search(r"group_test.py, line \d+\)$", str(caught.value))
     with pytest.raises(EnvError, match="^Policies.mapping raised TypeError"):
         MappedEnvironment(FakeEnvironment(2), lambda: ["a"], NAMES).reset()
+
+
+class Waiting(CountingEnvironment):
+    """Repeats the first step of an episode once, as an environment does that waits for the next unroll."""
+
+    def _reset(self):
+        self._first, self._waits = super()._reset(), True
+        return self._first
+
+    def _step(self, action):
+        if self._waits:
+            self._waits = False
+            return self._first
+        step = super()._step(action)
+        if step.step_type[0] == FIRST:
+            self._first, self._waits = step, True
+        return step
+
+
+def test_a_game_that_waits_keeps_its_policies():
+    asked = []
+
+    def choose(episode):
+        asked.append(episode.number)
+        return [NAMES[episode.number % 3]]
+
+    env = MappedEnvironment(Waiting(1, EPISODE), choose, NAMES)
+    steps = [env.reset(), *(env.step(np.zeros(1, np.int64)) for _ in range(3 * (EPISODE + 2) - 1))]
+    first = [int(step.step_type[0]) == FIRST for step in steps]
+    assert first == [True, True, *[False] * EPISODE] * 3
+    owners = [int(step.observation[OWNER][0]) for step in steps]
+    assert owners == [i for i in range(3) for _ in range(EPISODE + 2)] and asked == [0, 1, 2]
+    # A reset begins a game in any case.
+    assert env.reset().observation[OWNER] == [0] and env.reset().observation[OWNER] == [1]
 
 
 def test_a_copy_of_a_group_answers_the_same():

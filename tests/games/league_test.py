@@ -297,6 +297,22 @@ def test_those_who_act_with_a_copy_get_other_opponents(tmp_path):
     assert len(set(version.tolist())) > 2
 
 
+def test_each_draw_is_another_one_and_follows_from_the_seed(tmp_path):
+    Watched(tmp_path, League(snapshot_interval=1)).train(20)
+
+    def draw(seed, updates=20):
+        """The opponents' versions in each of 12 draws from 21 versions."""
+        tf.random.set_seed(seed)
+        league = League(num_opponents=2, snapshot_interval=10**6, draw_interval=1)
+        return Watched(tmp_path, league, updates).train(12)
+
+    drawn = draw(seed=1)
+    assert len({tuple(versions) for versions in drawn}) > 6
+    assert draw(seed=1) == drawn != draw(seed=2)
+    # A run that continues does not begin with the draws that it began with.
+    assert draw(seed=1, updates=40) != drawn
+
+
 def test_so_many_versions_are_kept(tmp_path):
     watched = Watched(tmp_path, League(snapshot_interval=1, draw_interval=1, max_versions=4))
     watched.train(40)

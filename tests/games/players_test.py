@@ -75,9 +75,9 @@ class Constant(RandomPolicy):
         return step._replace(action=tf.ones_like(step.action) * self._action)
 
 
-def make_race(num_games, mapping):
+def make_race(num_games, mapping, kind=Race):
     """A race, and an agent that plays it: policy "two" adds 2 a step, "one" 1."""
-    race = Race(num_games)
+    race = kind(num_games)
     env = MappedEnvironment(race, mapping, ("one", "two"), seed=0)
     policies = {"one": Constant(1, race), "two": Constant(2, race)}
     specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
@@ -95,6 +95,26 @@ def test_exactly_n_games_count(num_episodes, num_games):
     np.testing.assert_array_equal(episodes.returns[episodes.labels["agents/fast"]], 2 * lengths)
     np.testing.assert_array_equal(episodes.returns[episodes.labels["agents/slow"]], lengths)
     np.testing.assert_array_equal(episodes.returns[episodes.labels["agents/quitter"]], 2)
+
+
+class BrokenOff(Race):
+    """A race whose game 0 begins anew after its second step, in which "quitter" has ended."""
+
+    _num_steps = 0
+
+    def _step(self, action):
+        self._num_steps += 1
+        if self._num_steps == 2:
+            self._time[0] = -1
+        return super()._step(action)
+
+
+def test_a_game_that_was_broken_off_does_not_count():
+    mapping = {"fast": "two", "slow": "one", "quitter": "two"}
+    expected, episodes = (evaluate(*make_race(2, mapping, kind), 3) for kind in (Race, BrokenOff))
+    for name in ("returns", "lengths", "wins"):
+        np.testing.assert_array_equal(getattr(episodes, name), getattr(expected, name))
+    assert len(episodes.returns) == 3 * 3
 
 
 def test_a_win_is_a_return_above_all_others():

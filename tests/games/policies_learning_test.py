@@ -20,6 +20,8 @@ from tests.games.policies_test import (
 )
 from tests.training import small_runs
 
+pytestmark = pytest.mark.programs
+
 
 def result(trainer, name):
     return trainer.metrics[f"policies/{name}/AverageReturn"].result()

@@ -16,7 +16,8 @@ from tests.gpu import pretend
 from tests.programs import ROOT, ForkServer, environment
 
 GOLDEN = Path(__file__).with_name("traffic.json")
-pytestmark = pytest.mark.skipif(pretend.COMPILER is None, reason="there is no C++ compiler (g++, or $CXX)")
+NEEDS_COMPILER = pytest.mark.skipif(pretend.COMPILER is None, reason="there is no C++ compiler (g++ or $CXX)")
+pytestmark = [pytest.mark.programs, NEEDS_COMPILER]
 
 ON_GPU = ["learner_device='GPU:0'", "jit_compile=False"]
 LOCKSTEP = ["mode='lockstep'", "num_groups=2", "num_envs=16", "unroll_length=16"]

@@ -380,10 +380,10 @@ MISFITS = [
     ({"actor": SGD(), "value": SGD()}, r"has the keys \['actor', 'value'\]"),
     ({"all": SGD()}, r"has the keys \['all'\]"),
     ({"actor": SAME, "critic": SAME}, "holds one optimizer twice: .* different instances"),
-    ({"actor": SGD(), "critic": 3}, r"UnrollLearner.optimizer\['critic'\] is 3"),
-    ({"actor": SGD(), "critic": None}, r"UnrollLearner.optimizer\['critic'\] is None"),
+    ({"actor": SGD(), "critic": 3}, r"optimizer\['critic'\] is 3"),
+    ({"actor": SGD(), "critic": None}, r"optimizer\['critic'\] is None"),
     ("nope", "optimizer is 'nope': Keras has .*"),
-    (SGD, "UnrollLearner.optimizer is .*SGD"),
+    (SGD, "optimizer is .*SGD"),
 ]
 
 
@@ -391,6 +391,30 @@ def test_optimizers_that_do_not_fit_the_groups_are_errors(subtests):
     for optimizer, message in MISFITS:
         with subtests.test(message), pytest.raises(ConfigError, match=message):
             GroupOptimizer(optimizer, make_groups(), make_progress())
+
+
+def test_a_step_of_one_group_leaves_the_others(subtests):
+    groups, progress = make_groups(), make_progress()
+    optimizer = GroupOptimizer({"actor": Adam(0.5), "critic": Adam(0.25)}, groups, progress)
+    gradients = {"actor": [tf.ones(2), tf.constant(1.0)], "critic": [tf.ones((2, 1))]}
+
+    @tf.function(autograph=False)
+    def update(is_due):
+        optimizer.apply(gradients, groups=["critic"])
+        tf.cond(is_due, lambda: optimizer.apply(gradients, groups=["actor"]), lambda: None)
+
+    for is_due in (False, False, True):  # a delayed actor, as in TD3
+        update(tf.constant(is_due))
+    # Adam's steps have the size of the learning rate where the gradient stays the same: each group counts its
+    # own steps, or the only step of the actor would be another one.
+    np.testing.assert_allclose(groups["actor"][0], [2.5, 3.5], rtol=1e-5)
+    np.testing.assert_allclose(groups["critic"][0], [[0.25], [1.25]], rtol=1e-5)
+    one = GroupOptimizer(Adam(), make_groups(), progress, setting="ReplayLearner.optimizer")
+    for wrong, name in ((optimizer, "value"), (one, "critic")):
+        with subtests.test(name), pytest.raises(ConfigError, match=f"no optimizer has the group '{name}'"):
+            wrong.apply(gradients, groups=[name])
+    with pytest.raises(ConfigError, match="ReplayLearner.optimizer must be a dict with an optimizer"):
+        one.apply(gradients, groups=["actor"])
 
 
 def test_a_learning_rate_that_float32_cannot_hold_is_refused():

@@ -14,6 +14,8 @@ from alf.learner import peers
 from tests.learner.peers_program import NUM_ITERATIONS, TIMEOUT, make_driver
 from tests.peer_processes import find_free_ports, finish, running_peers, tf_config
 
+pytestmark = pytest.mark.programs
+
 DEADLINE = 250  # seconds, for what takes 20
 
 

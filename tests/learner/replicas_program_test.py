@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.programs
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 KINDS = ("ppo", "impala", "dqn", "sac")
 NUM_REPLICAS = 4  # a replica gets one sequence of an update of PPO or IMPALA, and two of the others

@@ -111,6 +111,8 @@ def test_the_draws_of_a_replayer_are_not_those_of_the_updates():
     class Draws(OneTimeReplayer):
         """Draws the numbers that the noise would be, if both had one stream."""
 
+        draws = True
+
         def replay_all(self):
             self.drawn = draws.normal((2, NUM))[0, 0]
             return super().replay_all()

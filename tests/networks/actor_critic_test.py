@@ -3,7 +3,6 @@
 
 import functools
 import itertools
-import re
 
 import gin
 import numpy as np
@@ -383,52 +382,33 @@ def test_a_recurrent_network_needs_its_state_and_is_first():
         network.policy(x[0])
 
 
-@pytest.mark.parametrize("sizes", [(0,), (8, -1), 64, "64", (8.0,), None])
-def test_layer_sizes_are_checked(sizes):
-    with pytest.raises(ConfigError, match="fc_layer_params"):
-        ActorCriticNetwork(VECTOR, 2, fc_layer_params=sizes)
+NO_UNITS = functools.partial(GRU, units=0)
+WRONG = [
+    *((dict(fc_layer_params=x), "fc_layer_params") for x in [(0,), (8, -1), 64, "64", (8.0,), None]),
+    (dict(activation="nope"), "activation is 'nope'"),
+    (dict(activation=3), "activation is 3"),
+    (dict(share_layers="False"), "share_layers is 'False'"),
+    (dict(layer_norm=1), "layer_norm is 1"),
+    (dict(spectral_norm=None), "spectral_norm is None"),
+    (dict(encoder="nature"), "encoder is 'nature'"),
+    (dict(rnn="gru"), "rnn is 'gru'"),
+    (dict(rnn=[GRU]), r"rnn is \["),
+    (dict(rnn=GRU(4)), r"rnn is an object of GRU: it must be a class or function \(@NAME\), or None"),
+    (dict(rnn=NO_UNITS), "GRU.units is 0"),
+    (dict(encoder=functools.partial(KerasEncoder, model=None)), "KerasEncoder.model is None"),
+]
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("activation", "nope"),
-        ("activation", 3),
-        ("share_layers", "False"),
-        ("layer_norm", 1),
-        ("spectral_norm", None),
-        ("encoder", "nature"),
-        ("rnn", "gru"),
-        ("rnn", [GRU]),
-    ],
-)
-def test_settings_are_checked(name, value):
-    with pytest.raises(ConfigError, match=re.escape(f"{name} is {value!r}")):
-        ActorCriticNetwork(VECTOR, 2, **{name: value})
-
-
-def test_a_recurrent_layer_is_chosen_by_its_class():
-    message = r"rnn is an object of GRU: it must be a class or function \(@NAME\), or None"
-    with pytest.raises(ConfigError, match=message):
-        ActorCriticNetwork(VECTOR, 2, rnn=GRU(4))
+def test_settings_are_checked(subtests):
+    for settings, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            ActorCriticNetwork(VECTOR, 2, **settings)
+    with subtests.test("an encoder of images"), pytest.raises(ConfigError, match="GRU.units is 0"):
+        ActorCriticNetwork(IMAGE, 2, encoder=NatureEncoder, rnn=NO_UNITS)
     gin.parse_config("ActorCriticNetwork.rnn = @GRU()")
     line = r"In gin write, without parentheses: ActorCriticNetwork\.rnn = @GRU"
-    with pytest.raises(ConfigError, match=line):
+    with subtests.test("gin"), pytest.raises(ConfigError, match=line):
         ActorCriticNetwork(VECTOR, 2)
-
-
-@pytest.mark.parametrize("encoder", [NatureEncoder, ImpalaResEncoder])
-def test_sizes_of_a_recurrent_layer_are_checked(encoder):
-    make = encoder_network(encoder)
-    with pytest.raises(ConfigError, match="GRU.units is 0"):
-        make(IMAGE, 2, rnn=functools.partial(GRU, units=0))
-
-
-def test_settings_of_a_keras_network_are_checked():
-    with pytest.raises(ConfigError, match="share_layers is 1"):
-        keras_network(VECTOR, 2, share_layers=1)
-    with pytest.raises(ConfigError, match="KerasEncoder.model is None"):
-        keras_network(VECTOR, 2, encoder=functools.partial(KerasEncoder, model=None))
 
 
 def test_a_network_may_be_linear():

@@ -69,7 +69,7 @@ def test_small_images_need_no_setting(shape):
     encoder = ObservationEncoder(spec)
     assert isinstance(encoder._parts[0], ImpalaResEncoder)
     assert np.std(encoder(random_observation(spec))) > 0
-    assert isinstance(ObservationEncoder(tf.TensorSpec((36, 84, 3), tf.uint8))._parts[0], NatureEncoder)
+    assert isinstance(ObservationEncoder(tf.TensorSpec((36, 36, 3), tf.uint8))._parts[0], NatureEncoder)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.int8])

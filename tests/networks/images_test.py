@@ -115,7 +115,7 @@ def test_sums_of_large_bright_images_do_not_overflow():
 
 
 def test_xla_prepares_images_but_not_for_gpus_and_other_formats(monkeypatch):
-    encoder = NatureEncoder(ATARI)
+    encoder = NatureEncoder(ATARI, units=8)
 
     def functions_for_xla():
         graph = tf.function(encoder, autograph=False).get_concrete_function(images(ATARI)).graph
@@ -159,9 +159,10 @@ def test_standardized_images_have_mean_0_and_deviation_1(make_encoder):
 @pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
 def test_without_standardization_numbers_end_at_1(make_encoder):
     """Whether pixels end at 255 or at 1, as those of a Box of bool."""
-    bits = tf.cast(images(ATARI) > 128, tf.uint8)
+    spec = tf.TensorSpec((4, 36, 36), tf.uint8)
+    bits = tf.cast(images(spec) > 128, tf.uint8)
     pixels, objects = (
-        make_encoder(BoundedTensorSpec(ATARI.shape, tf.uint8, 0, x), standardize=False, seed=0)
+        make_encoder(BoundedTensorSpec(spec.shape, tf.uint8, 0, x), standardize=False, seed=0)
         for x in (255, 1)
     )
     np.testing.assert_allclose(objects(bits), pixels(255 * bits), rtol=1e-5, atol=1e-5)
@@ -179,7 +180,7 @@ def test_channels_may_come_first_or_last(make_encoder):
 
 def test_the_shorter_of_the_outer_axes_holds_the_channels():
     for shape, channels in (((1, 36, 40), 1), ((36, 40, 1), 1), ((42, 84, 12), 12), ((84, 84, 4), 4)):
-        encoder = NatureEncoder(tf.TensorSpec(shape, tf.uint8))
+        encoder = NatureEncoder(tf.TensorSpec(shape, tf.uint8), units=8)
         assert encoder._convolutions[0].kernel.shape == (8, 8, channels, 32)
 
 
@@ -217,8 +218,8 @@ def test_every_pixel_counts(make_encoder, size):
     "shape, size", [((84, 84, 4), 7 * 7), ((42, 42, 4), 2 * 2), ((36, 40, 4), 1 * 2), ((96, 96, 3), 9 * 9)]
 )
 def test_nature_keeps_so_many_places(shape, size):
-    encoder = NatureEncoder(tf.TensorSpec(shape, tf.uint8))
-    assert encoder._dense.kernel.shape == (64 * size, 512)
+    encoder = NatureEncoder(tf.TensorSpec(shape, tf.uint8), units=8)
+    assert encoder._dense.kernel.shape == (64 * size, 8)
 
 
 @pytest.mark.parametrize(

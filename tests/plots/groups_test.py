@@ -134,7 +134,7 @@ def test_several_policies_have_several_algorithms():
     assert group(both) == {"DQN + PPO": [0]}
 
 
-def test_a_setting_that_older_runs_do_not_have_has_its_default():
+def test_a_setting_that_a_run_does_not_have_has_its_default():
     """Also where another difference has to be named."""
     newer = {**PPO, "PPOAlgorithm.kl_weight": "0.0"}
     assert group(PPO, newer) == {"PPO": [0, 1]}

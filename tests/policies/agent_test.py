@@ -146,22 +146,6 @@ def test_actions_are_clipped_and_previous_actions_are_not():
     assert state.policy.train.numpy().tolist() == [[10, -10]]
 
 
-@pytest.mark.parametrize(
-    "observation, message",
-    [
-        ({"x": [1.0, 2.0]}, r"the observation is .*, its space says shape \(1, 2\)"),
-        ([1.0, 2.0, 3.0], r"shape \(1, 3\) and dtype float64, its space says shape \(1, 2\)"),
-        (1.0, r"shape \(1,\) and dtype"),
-        (np.zeros([2, 2, 2]), r"shape \(1, 2, 2, 2\)"),
-        (np.zeros([5, 3]), r"shape \(5, 3\) .* says shape \(5, 2\)"),
-        (["a", "b"], "dtype <U1"),
-    ],
-)
-def test_an_observation_that_does_not_fit(observation, message):
-    with pytest.raises(ValueError, match=message):
-        Agent(EchoPolicy()).predict(observation)
-
-
 def test_nested_observations():
     class Nested(EchoPolicy):
         def __init__(self):
@@ -200,33 +184,40 @@ def test_integers_keep_their_values():
             agent.predict(wrong)
 
 
-def test_a_state_of_other_environments():
+NO_STARTS = r"episode_start is .*: it must be a bool, or bools of the shape \[3\]"
+WRONG = [  # (observation, more arguments, message)
+    ({"x": [1.0, 2.0]}, {}, r"the observation is .*, its space says shape \(1, 2\)"),
+    ([1.0, 2.0, 3.0], {}, r"shape \(1, 3\) and dtype float64, its space says shape \(1, 2\)"),
+    (1.0, {}, r"shape \(1,\) and dtype"),
+    (np.zeros([2, 2, 2]), {}, r"shape \(1, 2, 2, 2\)"),
+    (np.zeros([5, 3]), {}, r"shape \(5, 3\) .* says shape \(5, 2\)"),
+    (["a", "b"], {}, "dtype <U1"),
+    (np.ones([2, 2]), {"state": "state"}, "the state is not one of this agent"),
+    *(
+        (np.ones([3, 2]), {"episode_start": starts}, NO_STARTS)
+        for starts in ([True], [True] * 4, [[True] * 3], "yes", ["yes"] * 3, [2, 0, 1], [None] * 3)
+    ),
+]
+
+
+def test_what_is_wrong_is_named(subtests):
     agent = Agent(EchoPolicy())
+    for observation, arguments, message in WRONG:
+        what = f"{message} {arguments}"
+        with subtests.test(what), pytest.raises(ValueError, match=message):
+            agent.predict(observation, **arguments)
     _, state = agent.predict(np.ones([3, 2]))
-    with pytest.raises(ValueError, match=r"the state is not one of this agent for 2 environments"):
+    message = "the state is not one of this agent for 2 environments"
+    with subtests.test(message), pytest.raises(ValueError, match=message):
         agent.predict(np.ones([2, 2]), state)
-    with pytest.raises(ValueError, match="the state is not one of this agent"):
-        agent.predict(np.ones([2, 2]), "state")
-
-
-@pytest.mark.parametrize(
-    "wrong", [[True], [True] * 4, [[True] * 3], "yes", ["yes"] * 3, [2, 0, 1], [None] * 3]
-)
-def test_episodes_that_begin_are_bools(wrong):
-    with pytest.raises(
-        ValueError, match=r"episode_start is .*: it must be a bool, or bools of the shape \[3\]"
-    ):
-        Agent(EchoPolicy()).predict(np.ones([3, 2]), episode_start=wrong)
+    message = "policy is 3: it must be a Policy or a PolicyGroup"
+    with subtests.test(message), pytest.raises(ConfigError, match=message):
+        Agent(3)
 
 
 @pytest.mark.parametrize("starts", [True, [True] * 3, np.array([1.0, 0.0, 1.0]), [0, 1, 0]])
 def test_episodes_may_begin_as_other_frameworks_say(starts):
     Agent(EchoPolicy()).predict(np.ones([3, 2]), episode_start=starts)
-
-
-def test_what_is_no_policy():
-    with pytest.raises(ConfigError, match="policy is 3: it must be a Policy or a PolicyGroup"):
-        Agent(3)
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

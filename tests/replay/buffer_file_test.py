@@ -123,6 +123,20 @@ def test_what_comes_without_priorities_has_the_largest(path):
     assert len(set(zip(*(x.numpy() for x in sequences)))) == 18
 
 
+@pytest.mark.parametrize("num_unrolls", [1, 8])
+def test_what_was_drawn_before_a_load_names_nothing_new(num_unrolls, path):
+    replayer, streams = make(PrioritizedReplayer)
+    replayer.observe(streams.next_unrolls([0, 1] * num_unrolls))
+    replayer.save(path)
+    drawn = replayer.all_sequences(1)
+    replayer.load(path)
+    expected, priorities = by_order(replayer), tf.fill(drawn.start.shape, 50.0)
+    replayer.update_priorities(drawn, priorities)
+    np.testing.assert_array_equal(by_order(replayer), expected)
+    replayer.update_priorities(replayer.all_sequences(1), priorities)
+    assert by_order(replayer).max() > expected.max()
+
+
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_a_smaller_buffer_keeps_the_newest(recurrent, path):
     replayer, streams = make(recurrent=recurrent, capacity=200)

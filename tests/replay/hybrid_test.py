@@ -135,29 +135,21 @@ def test_env_info_that_is_not_needed_is_left_out(tmp_path):
         make_hybrid(tmp_path, online_spec=recorded)
 
 
-@pytest.mark.parametrize("field", ["observation", "action", "reward"])
-def test_another_spec_is_named(tmp_path, field):
-    other = unroll_spec()._replace(**{field: tf.TensorSpec((T + 1, B, 7), tf.float32)})
-    with pytest.raises(ConfigError, match=f"the offline buffer does not fit: its {field} is"):
-        make_hybrid(tmp_path, online_spec=other)
+WRONG = [
+    *((dict(offline_proportion=x), f"HybridReplayer.offline_proportion is {x}") for x in (0, -0.5)),
+    (dict(offline_proportion=1), r"offline_proportion is 1.*set Experiment\.num_envs = 0\n"),
+    (dict(online="one_time"), "exp_replayer is 'one_time': with an offline buffer it must be"),
+]
 
 
-@pytest.mark.parametrize("proportion", [0, 1, -0.5, "half"])
-def test_the_proportion_is_checked(tmp_path, proportion):
-    with pytest.raises(ConfigError, match=f"HybridReplayer.offline_proportion is {proportion!r}"):
-        make_hybrid(tmp_path, proportion)
-
-
-def test_a_one_time_replayer_cannot_be_mixed(tmp_path):
-    with pytest.raises(ConfigError, match="exp_replayer is 'one_time': with an offline buffer it must be"):
-        make_hybrid(tmp_path, online="one_time")
-
-
-def test_a_batch_of_one_cannot_be_mixed(tmp_path):
-    with pytest.raises(ConfigError, match="mini_batch_size is 1"):
+def test_what_is_wrong_is_named(tmp_path, subtests):
+    for settings, message in WRONG:
+        with subtests.test(message), pytest.raises(ConfigError, match=f"(?s){message}"):
+            make_hybrid(tmp_path, **settings)
+    for field in ("observation", "action", "reward"):
+        other = unroll_spec()._replace(**{field: tf.TensorSpec((T + 1, B, 7), tf.float32)})
+        message = f"the offline buffer does not fit: its {field} is"
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            make_hybrid(tmp_path, online_spec=other)
+    with subtests.test("batch"), pytest.raises(ConfigError, match="mini_batch_size is 1"):
         make_hybrid(tmp_path).sample(1, 3, PROGRESS)
-
-
-def test_the_error_of_offline_experience_alone_names_a_setting_that_is_there(tmp_path):
-    with pytest.raises(ConfigError, match=r"set Experiment\.num_envs = 0\n"):
-        make_hybrid(tmp_path, 1)

@@ -14,6 +14,8 @@ from alf.core.nest_utils import zeros_from_spec
 from alf.replay import UniformReplayer
 from tests.replay.streams import make_unroll_spec
 
+pytestmark = pytest.mark.programs
+
 MEMORY_CAPACITY = 30_000  # rows of a frame of 84 * 84 bytes: 212 MB
 
 

@@ -3,7 +3,6 @@
 
 import functools
 import json
-from unittest import mock
 
 import gin
 import numpy as np
@@ -26,6 +25,7 @@ from alf.replay import (
     make_replayer,
 )
 from alf.testing.fakes import assert_equal_nests
+from tests.learner.learner_test import Quadratic
 from tests.replay.streams import Streams, to_numpy
 
 ONE_TIME = ["one_time", "cyclic_one_time", "mix_in", "multi_pass"]
@@ -126,37 +126,54 @@ def made(**changes):
     return UniformReplayer(**{**kwargs, **changes})
 
 
-@pytest.mark.parametrize(
-    "make_replayer, message",
-    [
-        (lambda: 3, "exp_replayer is 3: it must be one of .*'uniform'.*, a replayer, or a class"),
-        (lambda: None, "exp_replayer is None: it must be one of"),
-        (lambda: dict, "exp_replayer is <class 'dict'>, which makes {}: it must be one of"),
-        (lambda: Streams, "which makes <tests.replay.streams.Streams .*: it must be one of"),
-        (lambda: made(num_envs=1), "a 'uniform' replayer that was made with num_envs = 1: num_envs = 2 is"),
-        (lambda: made(context=3), "a 'uniform' replayer that was made with context = 3: context = 0 is"),
-        (lambda: made(unroll_spec=Streams().unroll_spec), "'uniform' replayer .* another unroll_spec"),
-        (lambda: MixInReplayer(Streams().unroll_spec), "'mix_in' replayer .* another unroll_spec"),
-        (lambda: CyclicOneTimeReplayer(Streams().unroll_spec), "'cyclic_one_time' .* another unroll_spec"),
-    ],
-)
-def test_what_is_no_replayer_for_these_environments_is_refused(make_replayer, message, streams):
-    with pytest.raises(ConfigError, match=f"^exp_replayer is .*{message.removeprefix('exp_replayer is ')}"):
-        make(make_replayer(), streams)
+UNROLLS = Streams().unroll_spec
+WRONG_REPLAYERS = [
+    (lambda: 3, "3: it must be one of .*'uniform'.*, a replayer, or a class"),
+    (lambda: None, "None: it must be one of"),
+    (lambda: "unifrom", "'unifrom': .*one_time.*uniform"),
+    (lambda: dict, "<class 'dict'>, which makes {}: it must be one of"),
+    (lambda: Streams, ".*which makes <tests.replay.streams.Streams .*: it must be one of"),
+    (lambda: made(num_envs=1), ".*a 'uniform' replayer that was made with num_envs = 1: num_envs = 2 is"),
+    (lambda: made(context=3), ".*a 'uniform' replayer that was made with context = 3: context = 0 is"),
+    (lambda: made(unroll_spec=UNROLLS), ".*'uniform' replayer .* another unroll_spec"),
+    (lambda: MixInReplayer(UNROLLS), ".*'mix_in' replayer .* another unroll_spec"),
+    (lambda: CyclicOneTimeReplayer(UNROLLS), ".*'cyclic_one_time' .* another unroll_spec"),
+]
+TOO_MANY = 10**12
+WRONG_SETTINGS = [
+    (
+        lambda: UnrollLearner(Quadratic(), replayer="uniform"),
+        "replayer is .* an? UnrollReplayer",
+    ),
+    (
+        lambda: UnrollLearner(Quadratic(), replayer=OneTimeReplayer),
+        "replayer is .* an? UnrollReplayer",
+    ),
+    (
+        lambda: ReplayLearner(Quadratic(), replayer="uniform"),
+        "replayer is .* a SequenceReplayer",
+    ),
+    (
+        lambda: ReplayLearner(Quadratic(), replayer=OneTimeReplayer),
+        "replayer is .* a SequenceReplayer",
+    ),
+    (lambda: MultiPassReplayer(num_batches=0), "MultiPassReplayer.num_batches is 0"),
+    (lambda: MultiPassReplayer(num_passes=0), "MultiPassReplayer.num_passes is 0"),
+    (lambda: CyclicOneTimeReplayer(UNROLLS, 0), "CyclicOneTimeReplayer.max_unrolls is 0"),
+    (lambda: CyclicOneTimeReplayer(UNROLLS, TOO_MANY), "CyclicOneTimeReplayer.max_unrolls is .*: that takes"),
+    (lambda: MixInReplayer(UNROLLS, 0), "MixInReplayer.max_unrolls is 0"),
+    (lambda: MixInReplayer(UNROLLS, TOO_MANY), f"MixInReplayer.max_unrolls is {TOO_MANY}: that takes"),
+    (lambda: MixInReplayer(UNROLLS, replay_proportion=-1), "MixInReplayer.replay_proportion is -1"),
+]
 
 
-@pytest.mark.parametrize("wrong", ["uniform", OneTimeReplayer, 3])
-def test_a_learner_takes_replayers_of_its_kind_alone(wrong):
-    algorithm = mock.Mock()
-    with pytest.raises(ConfigError, match="UnrollLearner.replayer is .* must be an? UnrollReplayer"):
-        UnrollLearner(algorithm, replayer=wrong)
-    with pytest.raises(ConfigError, match="ReplayLearner.replayer is .* must be a SequenceReplayer"):
-        ReplayLearner(algorithm, replayer=wrong)
-
-
-def test_unknown_replayer(streams):
-    with pytest.raises(ConfigError, match="exp_replayer is 'unifrom': .*one_time.*uniform"):
-        make("unifrom", streams)
+def test_what_is_wrong_is_named(streams, subtests):
+    for make_wrong, message in WRONG_REPLAYERS:
+        with subtests.test(message), pytest.raises(ConfigError, match=f"^exp_replayer is {message}"):
+            make(make_wrong(), streams)
+    for call, message in WRONG_SETTINGS:
+        with subtests.test(message), pytest.raises(ConfigError, match=message):
+            call()
 
 
 def test_every_call_makes_another_one(streams):
@@ -302,27 +319,6 @@ def test_batches_take_turns():
     assert replayer.num_steps() == 3 * 2
     replayer.clear()
     assert replayer.num_steps() == 0 and not replayer.has_more
-
-
-@pytest.mark.parametrize("name", ["num_batches", "num_passes"])
-@pytest.mark.parametrize("value", [0, 1.5, None])
-def test_settings_of_passes(name, value):
-    with pytest.raises(ConfigError, match=f"MultiPassReplayer.{name} is {value}"):
-        MultiPassReplayer(**{name: value})
-
-
-@pytest.mark.parametrize("kind", [CyclicOneTimeReplayer, MixInReplayer])
-def test_settings(kind, streams):
-    for max_unrolls in (0, 2.5, True):
-        with pytest.raises(ConfigError, match=f"{kind.__name__}.max_unrolls is {max_unrolls}"):
-            kind(streams.unroll_spec, max_unrolls)
-    with pytest.raises(ConfigError, match=f"{kind.__name__}.max_unrolls is {10**12}: that takes"):
-        kind(streams.unroll_spec, 10**12)
-
-
-def test_a_negative_proportion_is_refused(streams):
-    with pytest.raises(ConfigError, match="MixInReplayer.replay_proportion is -1"):
-        MixInReplayer(streams.unroll_spec, replay_proportion=-1)
 
 
 def test_one_time_needs_no_specs(streams):

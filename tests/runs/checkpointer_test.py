@@ -24,7 +24,13 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.action_distributions import ActionInfo
 from alf.runs import checkpoint_files as files
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import build_checkpointer, build_learner, build_offline_driver, variables_of
+from tests.builders import (
+    build_checkpointer,
+    build_learner,
+    build_offline_driver,
+    variables_of,
+    write_checkpoint,
+)
 
 SPECS = tuple(
     to_tensor_spec(s)
@@ -156,8 +162,7 @@ def test_keeps_the_newest(tmp_path):
     for iterations in (1, 5, 9, 9):
         checkpointer.iterations = iterations
         checkpointer.save()
-    names = {name for name in os.listdir(tmp_path) if name.endswith(".index")}
-    assert names == {"ckpt-5.index", "ckpt-9.index"}
+    assert sorted(os.listdir(tmp_path)) == ["ckpt-5", "ckpt-9"]
     assert build_checkpointer(tmp_path, make_driver()).restore().endswith("ckpt-9")
 
 
@@ -192,15 +197,14 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path, value):
     checkpointer.iterations = 1
     with pytest.raises(DivergedError, match="not finite, so no checkpoint was written"):
         checkpointer.save()
-    assert tf.train.latest_checkpoint(str(tmp_path)) == before
+    assert os.listdir(tmp_path) == [os.path.basename(before)]
 
 
 def test_a_checkpoint_that_is_not_finite_is_not_restored(tmp_path):
     driver, other, path = make_driver(), make_driver(seed=1), files.path_of(str(tmp_path), 3)
     variable = driver.learner.trainable_variables[0]
     variable.assign(tf.fill(variable.shape, np.nan))
-    build_checkpointer(tmp_path, driver)._checkpoint.write(path)
-    files.mark_complete(path, updates=1)
+    write_checkpoint(path, driver.learner)
     before = [variable.numpy() for variable in other.learner.variables]
     with pytest.raises(ConfigError, match="ckpt-3 does not fit this algorithm: [^;]* is not finite there$"):
         build_checkpointer(tmp_path, other).restore()
@@ -213,22 +217,15 @@ def save(path, driver, iterations):
     return checkpointer.save()
 
 
-def test_checkpoints_are_found_by_their_files(tmp_path, subtests, other):
-    """What TensorFlow keeps a list in, the file "checkpoint", may be missing or damaged."""
+def test_the_newest_has_the_highest_number(tmp_path, other):
     driver = make_driver()
-    for iterations in (3, 20, 100):  # 20 is not after 100
+    for iterations in (3, 20, 100):  # "20" is not after "100"
         change(driver)
         save(tmp_path, driver, iterations)
-    os.remove(tmp_path / "checkpoint")
-    for content in (None, b"", b"\x00garbage"):
-        if content is not None:
-            (tmp_path / "checkpoint").write_bytes(content)
-        with subtests.test(msg=str(content)):
-            change(other)
-            restored = build_checkpointer(tmp_path, other)
-            assert restored.restore() == str(tmp_path / "ckpt-100")
-            assert restored.iterations == 100
-            assert_same(driver.learner.variables, other.learner.variables)
+    restored = build_checkpointer(tmp_path, other)
+    assert restored.restore() == str(tmp_path / "ckpt-100")
+    assert restored.iterations == 100
+    assert_same(driver.learner.variables, other.learner.variables)
 
 
 def flip(path, position=-20):
@@ -237,20 +234,29 @@ def flip(path, position=-20):
     path.write_bytes(content)
 
 
-DATA = "data-00000-of-00001"
+DATA = "weights.data-00000-of-00001"
+TRUNCATE = lambda path: os.truncate(path, os.path.getsize(path) - 1)  # noqa: E731
+MISSING = "No such file|Failed to find any matching files"
 DAMAGES = {
-    "data truncated": (DATA, lambda path: os.truncate(path, os.path.getsize(path) - 1), "another checksum"),
-    "data flipped": (DATA, flip, f"ckpt-2.{DATA} has another checksum"),
-    "data empty": (DATA, lambda path: path.write_bytes(b""), "another checksum"),
-    "data missing": (DATA, os.remove, "FileNotFoundError"),
-    "index truncated": ("index", lambda path: os.truncate(path, 10), "ckpt-2.index has another checksum"),
-    "index flipped": ("index", lambda path: flip(path, 5), "ckpt-2.index has another checksum"),
-    "index missing": ("index", os.remove, "FileNotFoundError"),
-    "complete flipped": ("complete", lambda path: flip(path, -5), "checksum|Error"),
-    "complete missing": ("complete", os.remove, "ckpt-2.complete is missing, copy it, too"),
-    "complete truncated": ("complete", lambda path: os.truncate(path, 10), "Error"),
-    "complete of another kind": ("complete", lambda path: path.write_text("[1]"), "Error"),
-    "complete without its value": ("complete", lambda path: path.write_text('{"crc32": 1}'), "Error"),
+    "data truncated": (DATA, TRUNCATE, "Read less bytes than requested"),
+    "data flipped": (DATA, flip, "Checksum does not match"),
+    "data empty": (DATA, lambda path: path.write_bytes(b""), "Read less bytes than requested"),
+    "data missing": (DATA, os.remove, MISSING),
+    "index truncated": ("weights.index", lambda path: os.truncate(path, 10), "weights: .*short"),
+    "index flipped": ("weights.index", lambda path: flip(path, 5), "checksum|corrupt"),
+    "index missing": ("weights.index", os.remove, MISSING),
+    "state flipped": ("state.json", lambda path: flip(path, -30), "checksum|delimiter|Expecting"),
+    "another number": (
+        "state.json",
+        lambda path: path.write_text(path.read_text().replace('"iterations": 2', '"iterations": 3')),
+        "state.json: it has another checksum",
+    ),
+    "state missing": ("state.json", os.remove, "No such file"),
+    "state truncated": ("state.json", lambda path: os.truncate(path, 10), "Expecting"),
+    "state of another kind": ("state.json", lambda path: path.write_text("[1]"), "state.json: list indices"),
+    "state without its value": ("state.json", lambda path: path.write_text('{"crc32": 1}'), "state"),
+    "not utf-8": ("state.json", lambda path: path.write_bytes(b"\xff"), "utf-8"),
+    "all missing": ("", lambda path: [os.remove(x) for x in path.iterdir()], MISSING),
 }
 
 
@@ -258,7 +264,7 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog,
     folder, weights = two
     for number, (damage, (end, break_file, text)) in enumerate(DAMAGES.items()):
         path = copy_of(folder, tmp_path, str(number))
-        break_file(path / f"ckpt-2.{end}")
+        break_file(path / "ckpt-2" / end)
         with subtests.test(msg=damage):
             caplog.clear()
             restored = build_checkpointer(path, other)
@@ -266,8 +272,8 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog,
             assert restored.iterations == 1
             assert_same(weights, other.learner.trainable_variables)
             (message,) = [r.getMessage() for r in caplog.records if "ckpt-2" in r.getMessage()]
-            assert message.startswith(f"{path}/ckpt-2 is damaged: ")
-            assert message.endswith(f"; {path}/ckpt-1 is restored in its place")
+            assert message.startswith(f"the checkpoint {path}/ckpt-2 is damaged: ")
+            assert message.endswith(f"; {path}/ckpt-1 is taken in its place")
             assert re.search(text, message)
             # The run replaces the damaged one when it comes to the same number.
             change(other)
@@ -279,63 +285,94 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog,
             assert_same(saved, other.learner.trainable_variables)
 
 
+def test_every_byte_of_a_checkpoint_is_checked(two, tmp_path, other):
+    """Each byte that is wrong is found, or changes nothing."""
+    folder, driver = copy_of(two[0], tmp_path, "flipped"), tf.train.Checkpoint(learner=other.learner)
+    path = str(folder / "ckpt-2")
+    read = lambda: (  # noqa: E731
+        [(id(v), x.tobytes()) for v, x in files.read_variables(path, driver, "x")],
+        files.read_state(path),
+    )
+    right, found = read(), 0
+    for file in (folder / "ckpt-2").iterdir():
+        content = file.read_bytes()
+        for position in range(0, len(content), 41):
+            flip(file, position)
+            try:
+                assert read() == right
+            except ConfigError:
+                found += 1
+            file.write_bytes(content)
+    assert found > 20 and read() == right
+
+
+def test_each_value_is_read_once(two, tmp_path, other, monkeypatch):
+    load, taken = tf.train.load_checkpoint, []
+
+    class Reader:
+        def __init__(self, path):
+            self._reader = load(path)
+
+        def __getattr__(self, name):
+            return getattr(self._reader, name)
+
+        def get_tensor(self, name):
+            taken.append(name)
+            return self._reader.get_tensor(name)
+
+    monkeypatch.setattr(tf.train, "load_checkpoint", Reader)
+    monkeypatch.setattr(tf.train.Checkpoint, "read", None)
+    assert build_checkpointer(two[0], other).restore() == str(two[0] / "ckpt-2")
+    assert len(taken) == len(set(taken)) == len(other.learner.variables) + 1  # and the names
+
+
 def test_damaged_checkpoints_alone_are_an_error(tmp_path, two, other):
     folder = copy_of(two[0], tmp_path, "damaged")
     for iterations in (1, 2):
-        flip(folder / f"ckpt-{iterations}.{DATA}")
-    before = {name: (folder / name).read_bytes() for name in os.listdir(folder)}
-    with pytest.raises(ConfigError, match=r"no checkpoint is whole: .*ckpt-2 is .*; .*ckpt-1 is damaged"):
+        flip(folder / f"ckpt-{iterations}" / DATA)
+    before = contents(folder)
+    with pytest.raises(ConfigError, match=r"ckpt-2 is damaged: .*; the checkpoint .*ckpt-1 is damaged"):
         build_checkpointer(folder, other).restore()
-    assert {name: (folder / name).read_bytes() for name in os.listdir(folder)} == before
+    assert contents(folder) == before
 
 
-def test_weights_without_their_complete_files_are_refused_and_stay(tmp_path, two, other):
-    """Somebody has copied only the files that TensorFlow writes."""
-    folder = copy_of(two[0], tmp_path, "copied")
-    for name in os.listdir(folder):
-        if not re.search(r"\.(index|data-.*)$", name):
-            os.remove(folder / name)
-    before = sorted(os.listdir(folder))
-    missing = (
-        "no checkpoint is whole: .*ckpt-2 is damaged: ckpt-2.complete is missing, copy it, too; .*ckpt-1 is"
-    )
-    with pytest.raises(ConfigError, match=missing):
-        build_checkpointer(folder, other).restore()
-    assert sorted(os.listdir(folder)) == before
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_checkpoints_that_this_run_did_not_write_stay(tmp_path, one):
+def test_files_that_alf_did_not_write_stay(tmp_path, one):
     folder, driver = copy_of(one, tmp_path, "with others"), make_driver()
-    others = ["ckpt-0.index", f"ckpt-0.{DATA}", "ckpt-70.index", f"ckpt-70.{DATA}"]
-    for name in others:
-        (folder / name).write_bytes(b"another's")
+    others = [folder / name for name in ("notes.txt", "ckpt-0.index", "my-ckpt-1/weights.index", "ckpt-1b/a")]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"another's")
     checkpointer = build_checkpointer(folder, driver, max_to_keep=1)
     assert checkpointer.restore() == str(folder / "ckpt-1")
     checkpointer.iterations = 2
     checkpointer.save()
-    assert not (folder / "ckpt-1.index").exists() and all((folder / name).exists() for name in others)
+    assert not (folder / "ckpt-1").exists() and all(path.exists() for path in others)
 
 
 def test_a_damaged_newer_checkpoint_does_not_push_out_the_whole_ones(tmp_path, one, other):
     folder = copy_of(one, tmp_path, "run")
     save(folder, make_driver(), 9)
-    flip(folder / f"ckpt-9.{DATA}")
+    flip(folder / "ckpt-9" / DATA)
     checkpointer = build_checkpointer(folder, other, max_to_keep=1)
     assert checkpointer.restore() == str(folder / "ckpt-1")
     checkpointer.iterations = 2
     newest = checkpointer.save()
-    assert files.list_numbers(str(folder)) == [2] and not list(folder.glob("ckpt-9*"))
-    assert tf.train.latest_checkpoint(str(folder)) == newest
+    assert os.listdir(folder) == ["ckpt-2"]
     assert build_checkpointer(folder, other).restore() == newest
 
 
-CUT_OFF = {  # what there may be when the process is killed while it saves, in the order of time
+CUT_OFF = {  # what there may be when the process is killed while it saves or removes, in the order of time
     "nothing": [],
-    "mark": ["ckpt-2.partial"],
-    "parts": ["ckpt-2_temp/part-00000-of-00001.data-00000-of-00001"],
-    "data": [f"ckpt-2.{DATA}", "ckpt-2_temp/part-00000-of-00001.index"],
-    "index": [f"ckpt-2.{DATA}", "ckpt-2.index"],
-    "complete": [f"ckpt-2.{DATA}", "ckpt-2.index", "ckpt-2.complete.tmp"],
+    "empty": [".ckpt-2.abc_1234"],
+    "parts": [".ckpt-2.abc_1234/new/weights_temp/part-00000-of-00001.data-00000-of-00001"],
+    "weights": [f".ckpt-2.abc_1234/new/{DATA}", ".ckpt-2.abc_1234/new/weights.index"],
+    "replaced": [".ckpt-2.abc_1234/old/weights.index", "ckpt-2"],
+    "removed": [f".ckpt-0.abc_1234/removed/{DATA}"],
+    "file": ["replay_buffer.npz.tmp"],
 }
 
 
@@ -350,50 +387,107 @@ def one(tmp_path_factory):
 def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, one, other, subtests):
     for (cut_off, left), next_number in itertools.product(CUT_OFF.items(), (2, 3)):
         folder = copy_of(one, tmp_path, f"{cut_off} {next_number}")
-        for name in ["ckpt-2.partial", *left] if left else []:
-            (folder / name).parent.mkdir(exist_ok=True)
+        for name in left:
+            if name == "ckpt-2":
+                shutil.copytree(folder / "ckpt-1", folder / name)
+                continue
+            (folder / name).parent.mkdir(exist_ok=True, parents=True)
             (folder / name).write_bytes(b"half of")
+        whole = 2 if "ckpt-2" in left else 1
+        for kept in ("best", "evaluated"):
+            (folder / kept / ".ckpt-2.abc_1234" / "new").mkdir(parents=True)
         with subtests.test(msg=folder.name):
             restored = build_checkpointer(folder, other)
-            assert restored.restore() == str(folder / "ckpt-1")
+            assert restored.restore() == str(folder / f"ckpt-{whole}")
+            names = {f"ckpt-{n}" for n in range(1, whole + 1)} | {"best", "evaluated"}
+            empty = [".ckpt-2.abc_1234"] if cut_off == "empty" else []  # a file, which is nobody's
+            assert sorted(os.listdir(folder)) == sorted({*names, *empty})
+            assert not os.listdir(folder / "best") and not os.listdir(folder / "evaluated")
             restored.iterations = next_number
-            newest = restored.save()  # removes what is left
-            names = [f"ckpt-{n}.{end}" for n in (1, next_number) for end in ("complete", DATA, "index")]
-            assert sorted(os.listdir(folder)) == ["checkpoint", *names]
+            newest = restored.save()
+            assert newest == str(folder / f"ckpt-{next_number}")
             assert build_checkpointer(folder, other).restore() == newest
 
 
-def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch, other):
-    """Each file operation of Python in a save fails in turn, as if the process ended there."""
+def test_a_folder_whose_replacement_was_cut_off_comes_back(tmp_path, one, other):
+    folder = copy_of(one, tmp_path, "run")
+    (folder / ".ckpt-1.abc_1234" / "new").mkdir(parents=True)
+    (folder / "ckpt-1").rename(folder / ".ckpt-1.abc_1234" / "old")
+    assert build_checkpointer(folder, other).restore() == str(folder / "ckpt-1")
+    assert os.listdir(folder) == ["ckpt-1"]
+
+
+OPERATIONS = ("replace", "rename", "remove", "unlink", "rmdir", "mkdir", "fsync", "link")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["new", "again"])
+def test_every_moment_at_which_a_save_may_be_cut_off(tmp_path, monkeypatch, other, again):
+    """Each file operation of Python in a save fails in turn, and so do all after it, as after a kill.
+
+    Args:
+        again: whether the save replaces a checkpoint of the same number, in which no byte is wrong.
+    """
     driver = make_driver()
     newest = save(tmp_path, driver, 1)
-    weights = {newest: [v.numpy() for v in driver.learner.trainable_variables]}
-    for fails_at in range(100):
+    kept = {newest: weights_of(driver)}
+    for fails_at in range(200):
         change(driver)
-        path = str(tmp_path / f"ckpt-{2 + fails_at}")
-        weights[path] = [v.numpy() for v in driver.learner.trainable_variables]
+        path = str(tmp_path / f"ckpt-{2 if again else 2 + fails_at}")
         with monkeypatch.context() as patch, contextlib.suppress(Killed):
             calls = []
-            for name in ("replace", "remove", "fsync"):
+            for name in OPERATIONS:
                 patch.setattr(os, name, functools.partial(_count, calls, getattr(os, name), fails_at))
-            assert save(tmp_path, driver, 2 + fails_at) == path
-        newest = path if os.path.exists(path + ".complete") else newest
-        assert build_checkpointer(tmp_path, other).restore() == newest
-        assert_same(weights[newest], other.learner.trainable_variables)
+            assert save(tmp_path, driver, int(path.rpartition("-")[2])) == path
+        before = kept.get(path)
+        assert build_checkpointer(tmp_path, other).restore() in (newest, path)
+        found = os.path.join(tmp_path, f"ckpt-{files.list_numbers(str(tmp_path))[-1]}")
+        if found == path and before is None or not same(before or [], weights_of(other)):
+            kept[path] = weights_of(driver)
+        newest = found
+        assert same(kept[newest], weights_of(other))
+        assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
         if len(calls) <= fails_at:
             break
-    assert 3 <= fails_at < 99 and newest == path
+    assert 8 <= fails_at < 199 and newest == path and same(weights_of(driver), weights_of(other))
+
+
+def weights_of(driver):
+    return [v.numpy() for v in driver.learner.trainable_variables]
+
+
+def same(xs, ys):
+    return len(xs) == len(ys) and all(np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
+
+
+def test_everything_is_on_the_disk_before_the_folder_gets_its_name(tmp_path, monkeypatch):
+    synced, fsync, rename = [], os.fsync, os.rename
+
+    def note_fsync(descriptor):
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    def check(source, target):
+        assert target == str(tmp_path / "run" / "ckpt-2")
+        files_of = {os.path.join(source, name) for name in os.listdir(source)}
+        assert len(files_of) == 3 and files_of | {source} == set(synced)
+        synced.clear()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(os, "rename", check)
+    save(tmp_path / "run", make_driver(), 2)
+    assert synced == [str(tmp_path / "run")], "the folder's name is on the disk, too"
 
 
 class Killed(BaseException):
     pass
 
 
-def _count(calls, function, fails_at, *args):
+def _count(calls, function, fails_at, *args, **kwargs):
     calls.append(function)
     if len(calls) > fails_at:
         raise Killed
-    return function(*args)
+    return function(*args, **kwargs)
 
 
 def test_a_checkpoint_of_the_same_state_is_not_written_again(trained, other):
@@ -434,7 +528,7 @@ def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
         checkpointer.iterations = iterations
         checkpointer.save()
     assert checkpointer.discard_diverged() == "; ckpt-2 has these weights and is set aside"
-    assert (tmp_path / "ckpt-2.diverged").exists() and (tmp_path / "ckpt-2.index").exists()
+    assert sorted(os.listdir(tmp_path)) == ["ckpt-1", "ckpt-2.diverged"]
     again = build_checkpointer(tmp_path, driver)
     assert again.restore() == str(tmp_path / "ckpt-1")
     assert driver.learner.progress.updates == 1
@@ -444,7 +538,7 @@ def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
     for iterations in (3, 4, 5, 6):
         again.iterations = iterations
         again.save()
-    assert not [name for name in os.listdir(tmp_path) if name.startswith(("ckpt-1", "ckpt-2", "ckpt-3"))]
+    assert sorted(os.listdir(tmp_path)) == ["ckpt-4", "ckpt-5", "ckpt-6"]
 
 
 class Replayer:
@@ -479,11 +573,11 @@ def test_a_slow_replay_buffer_does_not_delay_the_weights(tmp_path, caplog):
     for iterations in (1, 2):
         checkpointer.iterations = iterations
         assert checkpointer.save() == str(tmp_path / f"ckpt-{iterations}")
-        assert (tmp_path / f"ckpt-{iterations}.complete").exists()
+        assert (tmp_path / f"ckpt-{iterations}").exists()
     assert "is still being written" in caplog.text
     checkpointer.iterations = 3
     checkpointer.save(is_last=True)  # the buffer of now is written after the one before
-    assert (tmp_path / "ckpt-3.complete").exists() and not replayer.paths
+    assert (tmp_path / "ckpt-3").exists() and not replayer.paths
     replayer.written.set()
     checkpointer.wait_for_replay_buffer()
     assert replayer.paths == [str(tmp_path / "replay_buffer.npz")] * 2
@@ -499,16 +593,16 @@ def test_a_replay_buffer_that_cannot_be_written_does_not_keep_the_weights_from_i
         with pytest.raises(SaveError, match="the replay buffer could not be saved: no space left"):
             checkpointer.wait_for_replay_buffer()
     assert "could not be saved: OSError('no space left')" in caplog.text
-    assert (tmp_path / "ckpt-2.complete").exists()
+    assert (tmp_path / "ckpt-2").exists()
     replayer.error = None
     checkpointer.save()
     checkpointer.wait_for_replay_buffer()
 
 
-def test_what_a_complete_file_holds(trained):
+def test_what_a_checkpoint_holds(trained):
     path = str(trained[0] / "ckpt-3")
-    with open(path + ".complete") as file:
-        complete = json.load(file)
-    assert complete["updates"] == 3
-    assert sorted(complete["crc32"]) == [f"ckpt-3.{DATA}", "ckpt-3.index"]
-    assert tf.train.load_checkpoint(path).get_variable_to_shape_map()
+    assert sorted(os.listdir(path)) == ["state.json", DATA, "weights.index"]
+    with open(f"{path}/state.json") as file:
+        state = json.load(file)["state"]
+    assert (state["iterations"], state["updates"]) == (3, 3)
+    assert tf.train.load_checkpoint(f"{path}/weights").get_variable_to_shape_map()

@@ -73,8 +73,8 @@ def parent(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parent")
     trainer = make_run(folder, 7, trains=True)
     trainer.train()
-    (path,) = glob.glob(str(folder / "checkpoints" / "ckpt-7.complete"))
-    return trainer, path.removesuffix(".complete")
+    (path,) = glob.glob(str(folder / "checkpoints" / "ckpt-7"))
+    return trainer, path
 
 
 def counts(trainer):
@@ -146,9 +146,9 @@ def test_a_checkpoint_after_the_copy_has_the_copied_weights(tmp_path, parent, mo
         assert trainer.save() == trainer.save()
         trainer.copy_from(path)
         with monkeypatch.context() as patch, pytest.raises(Killed):
-            patch.setattr(checkpointer.files, "mark_complete", fail)
+            patch.setattr(checkpointer.files, "write_weights", fail)
             trainer.save()
-        assert glob.glob(str(tmp_path / "checkpoints" / "ckpt-3.complete"))
+        assert glob.glob(str(tmp_path / "checkpoints" / "ckpt-3"))
         trainer.save()
         trainer.interrupt("enough")
 
@@ -163,9 +163,9 @@ def test_a_checkpoint_after_the_copy_has_the_copied_weights(tmp_path, parent, mo
 def test_the_counters_never_show_the_other_run(tmp_path, parent, monkeypatch):
     """Not even before `copy_from` returns: actors read the version of the weights at any moment."""
     trainer = make_run(tmp_path, 2)
-    read_into, seen = checkpointer.files.read_into, []
+    assign, seen = checkpointer.assign_values, []
     monkeypatch.setattr(
-        checkpointer.files, "read_into", lambda *args: (read_into(*args), seen.append(counts(trainer)))
+        checkpointer, "assign_values", lambda values: (assign(values), seen.append(counts(trainer)))
     )
     trainer.copy_from(parent[1])
     trainer.close()

@@ -40,7 +40,7 @@ def run(tmp_path_factory):
 
 
 def size_of(folder):
-    return sum(path.stat().st_size for path in (folder / "checkpoints").glob("ckpt-2.*"))
+    return sum(path.stat().st_size for path in (folder / "checkpoints").glob("ckpt-2/weights.*"))
 
 
 def test_a_packed_agent_acts_like_the_run(run, tmp_path, monkeypatch):
@@ -52,8 +52,8 @@ def test_a_packed_agent_acts_like_the_run(run, tmp_path, monkeypatch):
         np.testing.assert_array_equal(ours, theirs)
     assert size_of(tmp_path / "CartPole-v1") < 0.7 * size_of(run)
     names = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    endings = (".complete", ".data-00000-of-00001", ".index")
-    files = {f"checkpoints/ckpt-2{x}" for x in endings} | {"operative_config.gin", "run.json"}
+    weights = {f"checkpoints/ckpt-2/weights.{x}" for x in ("data-00000-of-00001", "index")}
+    files = weights | {"operative_config.gin", "run.json"}
     assert names == {os.path.join("CartPole-v1", name) for name in files}
 
 
@@ -84,8 +84,7 @@ def test_a_packed_agent_gives_parts_of_its_policy_to_a_new_run(run, tmp_path):
 
 
 def test_packing_again_replaces_the_agent(run, tmp_path):
-    (tmp_path / "a" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "a" / "checkpoints" / "ckpt-9.complete").write_text("{}")
+    (tmp_path / "a" / "checkpoints" / "ckpt-9").mkdir(parents=True)
     pack_agent(run, tmp_path / "a")
     assert not list((tmp_path / "a" / "checkpoints").glob("ckpt-9*"))
 
@@ -116,7 +115,7 @@ def test_where_an_agent_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv(gin_files.AGENTS, str(tmp_path / "own"))
     assert gin_files.find_agent("alf:One-v0") == str(tmp_path / "own" / "One-v0")
     with pytest.raises(
-        ConfigError, match="no trained agent of 'alf:Two-v0': train one, `alf-train alf:Two-v0 "
+        ConfigError, match="no trained agent of 'alf:Two-v0': train one, `alf train alf:Two-v0 "
     ):
         gin_files.find_agent("alf:Two-v0")
     with pytest.raises(ConfigError, match="no gin file 'alf:Two-v1'; did you mean alf:Two-v0 ?"):

@@ -10,6 +10,7 @@ from alf.config.registry import own_config
 from alf.config.settings import configurable
 from alf.errors import ConfigError
 from alf.training import Experiment
+from alf.training.collection import check_parts
 from tests.builders import driver_of
 
 registry.import_settings()
@@ -111,10 +112,12 @@ def make_transformer(observation_spec, reward_spec):
 
 
 def build_error(example, *bindings):
-    """The line of the error of an example with some bindings, at the latest once its driver is made."""
+    """The line of the error of an example with some bindings, at the latest once its trainer is made."""
     with own_config(), pytest.raises(ConfigError) as caught, wrong_calls_are_config_errors():
         parse_config([f"alf:{example}.gin"], [*SMALL, *bindings])
-        driver_of(Experiment()).stop()
+        driver = driver_of(Experiment())
+        driver.stop()
+        check_parts(driver, driver.learner, 1)
     return first_line(caught.value)
 
 
@@ -167,6 +170,6 @@ def test_parts_of_a_program_that_do_not_fit():
     with pytest.raises(ConfigError, match="ImpalaAlgorithm needs the policy ActorCriticPolicy, not int"):
         alf.ImpalaAlgorithm(3)
     with pytest.raises(
-        ConfigError, match="Learner.algorithm is an object of int: it must be one of Algorithm"
+        ConfigError, match="UnrollLearner.algorithm is an object of int: it must be one of Algorithm"
     ):
-        alf.Learner(3, optimizer=None)
+        alf.UnrollLearner(3)

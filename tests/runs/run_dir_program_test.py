@@ -12,6 +12,8 @@ from alf.errors import ConfigError
 from alf.runs.run_dir import RunDir
 from tests.programs import ROOT, environment
 
+pytestmark = pytest.mark.programs
+
 HOLDS_LOCK = """
 import os, sys, time
 from alf.runs.run_dir import RunDir

@@ -25,7 +25,7 @@ from alf.runs import checkpoint_files as files
 from alf.runs.saved_run import SavedRun, load_agent, make_env, restore_policy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Experiment
-from tests.builders import build_trainer, driver_of
+from tests.builders import build_trainer, driver_of, write_checkpoint
 from tests.training.small_runs import add_to_weights, make_idle_learner
 
 CONFIG = """
@@ -40,8 +40,6 @@ alf.environments.load.batch_size = 2
 ActorCriticNetwork.fc_layer_params = (8,)
 ActorCriticNetwork.rnn = @GRU
 GRU.units = 4
-UnrollLearner.optimizer = @Adam()
-Adam.learning_rate = 0.01
 Checkpoints.interval = {interval}
 StopCriteria.num_iterations = {iterations}
 """
@@ -158,10 +156,10 @@ def test_what_names_no_checkpoint(run, checkpoint):
 
 def test_a_damaged_checkpoint_is_skipped_unless_it_is_named(tmp_path, run):
     root_dir, policy = run.copy(tmp_path), run.policies[5].copy()
-    path = root_dir / "checkpoints" / "ckpt-5.index"
+    path = root_dir / "checkpoints" / "ckpt-5" / "weights.index"
     path.write_bytes(path.read_bytes()[:-9])
     assert_same(load_agent(root_dir, policy=policy).policy, run.policies[2])
-    with pytest.raises(ConfigError, match=r"ckpt-5 is damaged: ckpt-5\.index has another checksum"):
+    with pytest.raises(ConfigError, match=r"ckpt-5 is damaged: weights: "):
         load_agent(root_dir, 5, policy)
 
 
@@ -177,7 +175,6 @@ def test_what_is_no_run(tmp_path, run):
         (root_dir / "run.json").write_text(json.dumps({**right, **wrong}))
         with pytest.raises(ConfigError, match=rf"run\.json cannot be read: TypeError.*{min(wrong)} is"):
             load_agent(root_dir)
-    del right["git"]  # it came later than the others
     (root_dir / "run.json").write_text(json.dumps(right))
     load_agent(root_dir, policy=policy)
     with pytest.raises(ConfigError, match="policy is 3: it must be a Policy or a PolicyGroup"):
@@ -198,9 +195,7 @@ def test_a_checkpoint_of_nan_does_not_act(tmp_path, run):
     variable = learner.policy.trainable_variables[0]
     variable.assign(tf.fill(variable.shape, np.nan))
     path = str(root_dir / "checkpoints" / "ckpt-5")
-    files.begin(path)
-    tf.train.Checkpoint(learner=learner).write(path)
-    files.mark_complete(path, updates=5)
+    write_checkpoint(path, learner)
     message = f"^the checkpoint {path} does not fit this policy: learner/policy/[^;]* is not finite there$"
     with pytest.raises(ConfigError, match=message):
         load_agent(root_dir)
@@ -234,21 +229,24 @@ def test_agents_of_a_run_that_goes_on_can_be_loaded_at_any_moment(tmp_path):
     assert len(seen) >= 5 and not thread.is_alive()
 
 
-def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, run, monkeypatch):
+def test_a_checkpoint_that_is_removed_while_it_is_read(tmp_path, run, monkeypatch, caplog):
     """The run goes on: the newest checkpoint disappears after it was found, and there is a newer one."""
     saved, policy, found = SavedRun(run.copy(tmp_path)), run.policies[2].copy(), []
-    folder, find = str(tmp_path / "run" / "checkpoints"), saved.find_checkpoint
+    folder, read = str(tmp_path / "run" / "checkpoints"), files.read_variables
+    newest = str(tmp_path / "kept")
+    os.rename(files.path_of(folder, 5), newest)
 
-    def find_and_remove(checkpoint):
-        path = files.path_of(folder, 2) if not found else find(checkpoint)
-        if not found:
-            files.remove(path)
+    def remove_and_read(path, *args):
         found.append(path)
-        return path
+        if len(found) == 1:
+            os.rename(newest, files.path_of(folder, 5))
+            files.remove(path)
+        return read(path, *args)
 
-    monkeypatch.setattr(saved, "find_checkpoint", find_and_remove)
+    monkeypatch.setattr(files, "read_variables", remove_and_read)
     path = saved.restore(policy)
-    assert len(found) == 2 and path == files.path_of(folder, 5)
+    assert found == [files.path_of(folder, 2), path] and path == files.path_of(folder, 5)
+    assert not caplog.records, "it is not damaged"
     assert_same(policy, run.policies[5])
 
 
@@ -268,6 +266,8 @@ def test_another_module_of_the_same_name_is_refused(tmp_path, monkeypatch, packa
             "observation_spec": {"dtype": "float32", "shape": [4]},
             "import_paths": [str(own)],
             "versions": {},
+            "git": None,
+            "devices": None,
         }
         run |= {"action_spec": run["observation_spec"], "reward_spec": run["observation_spec"]}
         (own / "run.json").write_text(json.dumps(run))

@@ -18,10 +18,15 @@ from alf.learner import optimizers
 from alf.networks import GRU, ActorCriticNetwork, ObservationEncoder
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import ObservationNormalizer
-from alf.runs import checkpoint_files as files
 from alf.runs.warm_start import warm_start
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.builders import build_checkpointer, build_learner, build_offline_driver, variables_of
+from tests.builders import (
+    build_checkpointer,
+    build_learner,
+    build_offline_driver,
+    variables_of,
+    write_checkpoint,
+)
 from tests.training import small_runs
 
 ENCODER = functools.partial(ObservationEncoder, vector_layer_params=(6,))
@@ -139,8 +144,7 @@ def test_a_part_with_another_head_and_a_recurrent_layer(tmp_path, source):
 
 def test_a_run_with_several_policies_has_no_single_algorithm(tmp_path):
     path, learner_group = str(tmp_path / "ckpt-1"), tf.Module()
-    tf.train.Checkpoint(learner=learner_group).write(path)
-    files.mark_complete(path, updates=1)
+    write_checkpoint(path, learner_group)
     with pytest.raises(ConfigError, match="^Trainer.initial_checkpoint is .*ckpt-1 is of a run with several"):
         make_trainer(tmp_path / "new", initial_checkpoint=path)
 
@@ -157,9 +161,9 @@ def test_a_run_that_continues_ignores_it(tmp_path, source, caplog):
 
 
 NOT_THERE = [
-    ("nowhere", "nowhere is neither a run nor a whole checkpoint: "),
-    ("encoder@nowhere", "nowhere is neither a run nor a whole checkpoint: "),
-    ("{}/checkpoints/ckpt-2", "ckpt-2 is neither a run nor a whole checkpoint: "),
+    ("nowhere", "nowhere is neither a run nor a checkpoint: "),
+    ("encoder@nowhere", "nowhere is neither a run nor a checkpoint: "),
+    ("{}/checkpoints/ckpt-2", "ckpt-2 is neither a run nor a checkpoint: "),
     ("{}/checkpoints", r"holds no run: there is no run\.json"),
     ("decoder@{}", "no variable of the checkpoint has 'decoder' in its name; .*torso, encoder, "),
     ("encode@{}", "no variable of the checkpoint has 'encode' in its name"),
@@ -191,7 +195,7 @@ def test_a_run_that_is_refused_writes_nothing_and_closes_its_environments(tmp_pa
 
 def test_a_damaged_checkpoint_is_refused(tmp_path, source):
     shutil.copytree(source[0], tmp_path / "source")
-    path = tmp_path / "source" / "checkpoints" / "ckpt-3.index"
+    path = tmp_path / "source" / "checkpoints" / "ckpt-3" / "weights.index"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(ConfigError, match="ckpt-3 is damaged"):
         warm_start(source[1].learner, str(tmp_path / "source"))
@@ -204,9 +208,7 @@ def test_weights_that_are_not_finite_are_refused(tmp_path, source):
     learner.algorithm = trainer.learner.algorithm
     variable = learner.algorithm.policy.trainable_variables[0]
     variable.assign(tf.fill(variable.shape, np.inf))
-    files.begin(path)
-    tf.train.Checkpoint(learner=learner).write(path)
-    files.mark_complete(path, updates=3)
+    write_checkpoint(path, learner)
     with pytest.raises(ConfigError, match="ckpt-3 does not fit: policy/network/[^;]* is not finite there$"):
         warm_start(source[1].learner, str(root_dir))
     trainer.close()

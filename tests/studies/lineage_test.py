@@ -11,6 +11,8 @@ from alf.studies.lineage import draw_lineage
 from alf.studies.ranges import Choice, Uniform
 from tests.studies.evolution_test import RANGES, make_evolution, make_reports
 
+pytestmark = pytest.mark.programs
+
 
 @pytest.mark.parametrize("first", RANGES)
 def test_there_is_a_picture_of_any_study(tmp_path, first):

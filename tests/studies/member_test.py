@@ -29,6 +29,8 @@ from tests.builders import driver_of
 from tests.studies.followed import Followed
 from tests.studies.idle import learn_nothing
 
+pytestmark = pytest.mark.programs
+
 INTERVAL = 40
 RANGES = {
     "Adam.learning_rate": LogUniform(1e-4, 1e-1),
@@ -142,7 +144,7 @@ def as_parent(report):
 
 def read_checkpoint(path):
     """All arrays of a checkpoint, but for those that count, and what Python keeps."""
-    reader = tf.train.load_checkpoint(path)
+    reader = tf.train.load_checkpoint(f"{path}/weights")
     names = [name for name in reader.get_variable_to_shape_map() if "VARIABLE_VALUE" in name]
     counts = ("progress", "dropped_steps", "save_counter", "_value/")
     return {name: reader.get_tensor(name) for name in names if not any(count in name for count in counts)}
@@ -157,7 +159,7 @@ def test_each_interval_ends_where_it_should(parent):
 def test_a_report(make_member):
     report = make_member().follow(make_order())
     assert INTERVAL <= report["env_steps"] < INTERVAL + 8
-    assert os.path.exists(report["path"] + ".complete") and not report["is_over"] and not report["diverged"]
+    assert os.path.exists(report["path"]) and not report["is_over"] and not report["diverged"]
 
 
 def test_a_stop_ends_a_member_that_waits_for_an_order(make_member):
@@ -260,7 +262,7 @@ def test_a_checkpoint_that_its_owner_has_removed_is_replaced_by_a_newer_one(
     parent, make_child, index, monkeypatch
 ):
     first, saved, copy_from = parent.reports[0], [], Trainer.copy_from
-    assert not os.path.exists(first["path"] + ".complete")
+    assert not os.path.exists(first["path"])
 
     def copy_and_note(trainer, path):
         copy_from(trainer, path)
@@ -294,7 +296,7 @@ def test_the_end_of_a_member_is_reported(make_member):
     assert not member.follow(make_order())["is_over"]
     report = member.follow(make_order())
     assert report["is_over"] and report["reason"] == "num_env_steps=60 reached"
-    assert os.path.exists(report["path"] + ".complete")
+    assert os.path.exists(report["path"])
 
 
 def test_the_objective_may_be_an_evaluation(make_member):

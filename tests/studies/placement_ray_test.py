@@ -14,6 +14,8 @@ from alf.studies.run_sweep import Limits, find_place
 from tests.studies.runner_test import Sweeping, read_logs, stop_when
 from tests.studies.stand_ins import count_most_at_a_time, read_events, wait_until
 
+pytestmark = pytest.mark.programs
+
 pytest.importorskip("ray")
 CPUS = 3
 

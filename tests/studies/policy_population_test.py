@@ -39,6 +39,8 @@ from tests.builders import build_trainer, driver_of
 from tests.studies.idle import learn_nothing
 from tests.studies.member_test import read_checkpoint
 
+pytestmark = pytest.mark.programs
+
 BATCH_SIZE, EPISODE_LENGTH = 6, 5
 INTERVAL = 60
 RANGES = {"Adam.learning_rate": LogUniform(1e-4, 1e-1), "PPOAlgorithm.entropy_weight": Uniform(0.0, 0.1)}

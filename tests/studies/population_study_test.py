@@ -60,7 +60,8 @@ def test_orders_are_written_before_they_are_given_and_reports_are_taken_once(tmp
     first, second = study.next_run(), study.next_run()
     assert study.next_run() is None and first.arguments == (
         "-m",
-        "alf.bin.run_member",
+        "alf",
+        "run_member",
         "config.gin",
         first.path,
     )
@@ -221,7 +222,7 @@ def test_another_study_in_the_folder(tmp_path, other, message):
     state = json.loads((tmp_path / "population.json").read_text())
     assert state["orders"] == study.evolution.orders and state["config"] == other.get("config", {"a.b": "1"})
     make_study(tmp_path)
-    (checkpoints / "ckpt-0.complete").touch()
+    (checkpoints / "ckpt-0").mkdir()
     before = (tmp_path / "population.json").read_bytes()
     with pytest.raises(ConfigError, match=message):
         make_study(tmp_path, **other)

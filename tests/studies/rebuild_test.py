@@ -13,6 +13,8 @@ from tests.bin.conftest import KINDS
 from tests.studies.followed import Followed
 from tests.studies.idle import learn_nothing
 
+pytestmark = pytest.mark.programs
+
 LENGTH = "Experiment.unroll_length"
 
 

@@ -24,6 +24,8 @@ from tests.studies.stand_ins import (
     wait_until,
 )
 
+pytestmark = pytest.mark.programs
+
 ROOT = str(Path(__file__).resolve().parent.parent.parent)
 CORES = os.sched_getaffinity(0)  # before any test
 CORE = min(CORES)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A program in place of `alf-train`: it writes what a run writes, and fails or waits as it is told."""
+"""A program in place of `alf train`: it writes what a run writes, and fails or waits as it is told."""
 
 import os
 import time

@@ -53,11 +53,12 @@ WRONG_GRIDS = {
 }
 
 
-@pytest.mark.parametrize("texts, message", WRONG_GRIDS.values(), ids=WRONG_GRIDS)
-def test_a_wrong_grid_is_one_line(texts, message):
-    with pytest.raises(ConfigError, match=message) as error:
-        parse_grid(texts)
-    assert "\n" not in str(error.value)
+def test_a_wrong_grid_is_one_line(subtests):
+    for what, (texts, message) in WRONG_GRIDS.items():
+        with subtests.test(what):
+            with pytest.raises(ConfigError, match=message) as error:
+                parse_grid(texts)
+            assert "\n" not in str(error.value)
 
 
 def test_samples_are_the_literal_draws():
@@ -135,10 +136,10 @@ WRONG_SWEEPS = {
 }
 
 
-@pytest.mark.parametrize("values, message", WRONG_SWEEPS.values(), ids=WRONG_SWEEPS)
-def test_a_wrong_setting_is_one_line(values, message):
-    with pytest.raises(ConfigError, match=message):
-        Sweep(**values)
+def test_a_wrong_setting_is_one_line(subtests):
+    for what, (values, message) in WRONG_SWEEPS.items():
+        with subtests.test(what), pytest.raises(ConfigError, match=message):
+            Sweep(**values)
 
 
 def test_ranges_as_optuna_gets_them():
@@ -165,17 +166,20 @@ def test_pruners_have_their_names(name):
     assert type(make_pruner(None, {})).__name__ == "NopPruner"
 
 
-@pytest.mark.parametrize("name", ["median", "BasePruner", "os"])
-def test_an_unknown_pruner_is_one_line(name):
-    message = f"Sweep.pruner is '{name}': it must be one of Optuna's .*MedianPruner"
-    with pytest.raises(ConfigError, match=message):
-        make_pruner(name, {})
+WRONG_PRUNERS = [
+    ("median", {}, "Sweep.pruner is 'median': it must be one of Optuna's .*MedianPruner"),
+    ("BasePruner", {}, "Sweep.pruner is 'BasePruner': it must be one of Optuna's"),
+    ("os", {}, "Sweep.pruner is 'os': it must be one of Optuna's"),
+    ("MedianPruner", {"n_startup": 3}, "^Sweep.pruner_arguments is .*: .*"),
+    ("MedianPruner", {"n_startup_trials": -1}, "^Sweep.pruner_arguments is .*: .*"),
+    ("MedianPruner", {"n_startup_trials": "x"}, "^Sweep.pruner_arguments is .*: .*"),
+]
 
 
-@pytest.mark.parametrize("arguments", [{"n_startup": 3}, {"n_startup_trials": -1}, {"n_startup_trials": "x"}])
-def test_wrong_arguments_of_a_pruner_are_one_line(arguments):
-    with pytest.raises(ConfigError, match="^Sweep.pruner_arguments is .*: .*"):
-        make_pruner("MedianPruner", arguments)
+def test_a_wrong_pruner_is_one_line(subtests):
+    for name, arguments, message in WRONG_PRUNERS:
+        with subtests.test(f"{name} {arguments}"), pytest.raises(ConfigError, match=message):
+            make_pruner(name, arguments)
 
 
 def open_search(folder, num_samples=30):

@@ -7,7 +7,6 @@ start than all the rest. What a worker process decides, such as a crash, has tes
 
 import concurrent.futures
 import functools
-import itertools
 import os
 import signal
 import threading
@@ -126,7 +125,8 @@ def test_defects_of_one_step_are_found_together():
 
 
 def test_a_space_that_is_not_supported_is_the_one_problem(subtests):
-    for kind, (space, _) in itertools.product(("observation", "action"), REFUSED_SPACES):
+    space, _ = REFUSED_SPACES[1]  # all of them are in tests/environments/python_env_test.py
+    for kind in ("observation", "action"):
         with subtests.test(msg=f"{kind} {space}"):
             report = check(**{f"{kind}_space": space})
             [problem] = report.problems

@@ -8,11 +8,11 @@ import sys
 
 import pytest
 from absl import flags
-from absl.testing import flagsaver
 
 from alf.bin import train
 from alf.errors import ConfigError
 from alf.training import Callback, Evaluator
+from tests.bin.calls import call
 from tests.example_runs import EXAMPLES
 from tests.training.trainer_test import (
     EPISODE_LENGTH,
@@ -53,7 +53,7 @@ class Recorder(Callback):
         self._note("on_evaluation", trainer, figures)
 
     def on_checkpoint(self, trainer, path):
-        assert os.path.exists(path + ".complete")
+        assert os.path.isdir(path)
         self._note("on_checkpoint", trainer, os.path.basename(path))
 
     def on_end(self, trainer, reason):
@@ -85,7 +85,7 @@ def test_a_callback_ends_a_run_well(tmp_path, method):
     trainer = make_counting_trainer(tmp_path, callbacks=[callback], checkpoint_interval=0.0)
     assert trainer.train() == (True, "good enough")
     assert callback.calls[-1] == ("on_end", 1, "good enough")
-    assert "ckpt-1.complete" in checkpoints(tmp_path)
+    assert "ckpt-1" in checkpoints(tmp_path)
 
 
 def test_an_evaluation_is_a_moment_and_may_end_the_run(tmp_path, caplog):
@@ -106,12 +106,8 @@ def test_the_command_prints_why_a_callback_has_ended_the_run(tmp_path, monkeypat
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
     if not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
-    given = {
-        "gin_file": [str(EXAMPLE)],
-        "gin_param": ["StopWhenStuck.patience = 1", "StopCriteria.max_seconds = 60"],
-    }
-    with flagsaver.flagsaver(root_dir=str(tmp_path), **given):
-        assert train.main(["train"]) == 0
+    settings = ["StopWhenStuck.patience = 1", "StopCriteria.max_seconds = 60"]
+    assert call(train, str(EXAMPLE), output=str(tmp_path), settings=settings) == 0
     assert re.fullmatch(r"no better return than \S+ in 1 train iterations\n", capsys.readouterr().out)
 
 

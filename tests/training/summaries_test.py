@@ -384,7 +384,7 @@ def check_cartpole(width, height, content):
 def test_what_cannot_be_written_is_a_warning(tmp_path, caplog):
     (tmp_path / "train").write_text("")
     summaries = SummaryWriter(str(tmp_path / "train"))
-    summaries.describe(0, {"a": 1})
+    summaries.describe(0, "a = 1")
     summaries.write(1, 1, 0.5, {"metrics/AverageReturn": 2.0})
     summaries.close()
     warnings = [record.getMessage() for record in caplog.records]

@@ -22,6 +22,8 @@ from tests.training.event_files import read_kinds, read_summaries
 from tests.training.metric_names_test import run_impala, run_ppo
 from tests.training.summaries_test import CONFIG, check_cartpole
 
+pytestmark = pytest.mark.programs
+
 START_SECONDS = 60
 PINS = 10  # that a page shows
 

@@ -5,16 +5,21 @@ import importlib
 import os
 import re
 import sys
+import threading
 
 import gin
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import CartPoleEnv
 
 import alf
-from alf.config.registry import own_config
+from alf.callback import Callback
+from alf.config.registry import own_config, run_in_turn
 from alf.errors import ConfigError
+from alf.evaluation.evaluator import Evaluator
 from alf.runs.saved_run import SavedRun, load_agent, make_env
 from alf.training.train import _name_env
+from alf.training.trainer import Trainer
 
 SMALL = {"num_envs": 2, "num_groups": 1, "unroll_length": 8, "num_minibatches": 1, "recurrence": 8, "seed": 0}
 OWN = """
@@ -85,6 +90,35 @@ def test_without_a_directory_it_makes_one(tmp_path, monkeypatch):
     assert [os.path.relpath(x) for x in roots] == ["runs/impala_CartPole-v1", "runs/impala_CartPole-v1_2"]
 
 
+def test_a_gin_file_then_the_run_itself(tmp_path, own_module, monkeypatch):
+    """As `alf train FILE.gin` and `alf train DIR` do; then the run is evaluated by its folder."""
+    monkeypatch.chdir(tmp_path)
+    gin_file = tmp_path / "mine.gin"
+    gin_file.write_text(
+        "import corridor_of_train_test\n"
+        'alf.environments.load.name = "corridor_of_train_test:Corridor"\n'
+        'Experiment.algorithm = "impala"\nAdam.learning_rate = %rate\nrate = 0.1\n'
+    )
+    _, run = alf.train(gin_file, steps=32, num_envs=2, num_groups=1, rate=0.25)
+    assert os.path.relpath(run.root_dir) == "runs/mine"
+    assert "\nrate = 0.25\n" in (tmp_path / "runs" / "mine" / "operative_config.gin").read_text()
+    _, again = alf.train("runs/mine", steps=64)
+    assert again.root_dir == run.root_dir and again.restored
+    assert again.counters["env_steps"] >= 64
+    episodes = alf.evaluate("runs/mine", num_episodes=3)
+    assert len(episodes.returns) == 3 and set(episodes.returns) <= {0.0, 1.0}
+
+
+def test_a_class_of_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "file_of_train_test.py").write_text(OWN)
+    _, run = alf.train("file_of_train_test.py:Corridor", "impala", 32, num_envs=2, num_groups=1)
+    assert os.path.basename(run.root_dir) == "impala_file_of_train_test.py-Corridor"
+    assert "'file_of_train_test:Corridor'" in (tmp_path / run.root_dir / "operative_config.gin").read_text()
+    sys.modules.pop("file_of_train_test")
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -98,3 +132,158 @@ def test_a_wrong_argument_is_one_line(tmp_path, arguments, error):
     with pytest.raises(ConfigError, match=error):
         alf.train("CartPole-v1", root_dir=tmp_path / "run", **arguments)
     assert not (tmp_path / "run").exists()
+
+
+def read_settings(root_dir):
+    """The settings of the test below, as the run has written them down."""
+    text = (root_dir / "operative_config.gin").read_text()
+    names = "Adam.learning_rate", "Experiment.seed", "PPOAlgorithm.discount"
+    return {name: float(re.search(rf"^{name} = (\S+)", text, re.MULTILINE)[1]) for name in names}
+
+
+class Meet(Callback):
+    """Waits at the first train iteration for the other runs; notes the learning rates."""
+
+    def __init__(self, barrier):
+        self._barrier, self.rates = barrier, set()
+
+    def __deepcopy__(self, memo):
+        return self  # gin hands over copies of what is bound
+
+    def on_train_iter(self, trainer, summary):
+        self.rates |= {float(summary["learning_rate"])} if summary else set()
+        if trainer.counters["iterations"] == 1:
+            self._barrier.wait(300.0)
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_two_trainings_at_once_have_their_own_settings(tmp_path, order):
+    asked = {
+        "a": dict(learning_rate=1e-3, seed=1, gamma=0.9),
+        "b": dict(learning_rate=1e-5, seed=2, gamma=0.8),
+    }
+    barrier, made = threading.Barrier(2), {name: threading.Event() for name in asked}
+    meets = {name: Meet(barrier) for name in asked}
+
+    def train(name):
+        def make():
+            made[name].set()
+            return CartPoleEnv()
+
+        settings = {**SMALL, **asked[name], "num_workers": 0, "Trainer.callbacks": [meets[name]]}
+        alf.train(make, steps=64, root_dir=tmp_path / name, **settings)
+
+    threads = {name: threading.Thread(target=train, args=(name,)) for name in order}
+    for name, thread in threads.items():
+        thread.start()
+        assert made[name].wait(300.0)  # the parts of one run are made before those of the other
+    for thread in threads.values():
+        thread.join(300.0)
+    for name, settings in asked.items():
+        found = read_settings(tmp_path / name)
+        assert list(found.values()) == [settings[x] for x in ("learning_rate", "seed", "gamma")]
+        assert list(meets[name].rates) == pytest.approx([settings["learning_rate"]])
+    assert not gin.config_str() and not gin.config_is_locked()
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_each_of_two_trainings_at_once_repeats(tmp_path, order):
+    weights = {}
+
+    def train(seed, root_dir):
+        settings = {**SMALL, "seed": seed, "num_workers": 0, "DriverSettings.mode": "lockstep"}
+        _, run = alf.train("CartPole-v1", steps=200, root_dir=root_dir, **settings)
+        weights[root_dir.name] = [v.numpy() for v in run.learner.trainable_variables]
+
+    for seed in order:
+        train(seed, tmp_path / f"alone{seed}")
+    threads = [threading.Thread(target=train, args=(seed, tmp_path / f"beside{seed}")) for seed in order]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(300.0)
+    for seed in order:
+        for alone, beside in zip(weights[f"alone{seed}"], weights[f"beside{seed}"], strict=True):
+            np.testing.assert_array_equal(alone, beside)
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_nothing_reads_gin_once_the_parts_are_made(tmp_path, monkeypatch, algorithm):
+    """Evaluations, copies of weights, summaries and checkpoints have their settings as values."""
+    find, train, late = gin.config._get_bindings, Trainer.train, []
+
+    def note(selector, *args, **kwargs):
+        if late:
+            late.append(selector)
+        return find(selector, *args, **kwargs)
+
+    def train_and_note(trainer):
+        assert not gin.config_str(), "gin has the program's own configuration again"
+        late.append("begins")
+        try:
+            return train(trainer)
+        finally:
+            late.append("ends")
+
+    monkeypatch.setattr(gin.config, "_get_bindings", note)
+    monkeypatch.setattr(Trainer, "train", train_and_note)
+    settings = {
+        "Trainer.evaluator": Evaluator,
+        "Evaluator.interval_steps": 16,
+        "Evaluator.num_episodes": 1,
+        "DriverSettings.parameter_update_period": 1,
+        "Summaries.interval": 0.0,
+        "Checkpoints.interval": 0.0,
+        "num_envs": 2,
+        "seed": 0,
+    }
+    _, run = alf.train("CartPole-v1", algorithm, 128, tmp_path / "run", **settings)
+    assert late == ["begins", "ends"] and run.eval_return is not None
+
+
+def test_the_configurations_of_two_threads_are_there_in_turn():
+    seen = []
+
+    def other():
+        with own_config():
+            seen.append("other")
+
+    def helper():
+        with own_config():
+            assert not gin.config_str()
+            seen.append("helper")
+
+    thread = threading.Thread(target=other)
+    with own_config():
+        gin.bind_parameter("Adam.learning_rate", 0.5)
+        thread.start()
+        of_this = threading.Thread(target=run_in_turn(helper))
+        of_this.start()
+        of_this.join(60.0)
+        with own_config():
+            seen.append("again")
+        assert gin.query_parameter("Adam.learning_rate") == 0.5
+        seen.append("end")
+    thread.join(60.0)
+    assert seen == ["helper", "again", "end", "other"]
+    # Later the thread of a part waits like any other.
+    with own_config():
+        context = run_in_turn(helper)
+    with own_config():
+        late = threading.Thread(target=context)
+        late.start()
+        late.join(0.2)
+        assert late.is_alive() and seen[-1] == "other"
+    late.join(60.0)
+    assert seen[-1] == "helper"
+
+
+def test_an_environment_in_a_thread_may_load_an_agent(tmp_path):
+    alf.train("CartPole-v1", steps=32, root_dir=tmp_path / "expert", **SMALL)
+
+    def make():
+        alf.load_agent(tmp_path / "expert")
+        return CartPoleEnv()
+
+    _, run = alf.train(make, steps=32, root_dir=tmp_path / "run", num_workers="thread", **SMALL)
+    assert run.finished

@@ -125,7 +125,7 @@ def checkpoints(root_dir):
 
 def list_saved(root_dir):
     """The names of the checkpoints' index files."""
-    return [name for name in checkpoints(root_dir) if name.endswith(".index")]
+    return [name for name in checkpoints(root_dir) if name.startswith("ckpt-")]
 
 
 def variables(trainer):
@@ -218,7 +218,7 @@ def test_each_iteration_makes_an_update_of_the_unrolls_that_its_driver_collects(
         assert trainer.counters["iterations"] == num_iterations
         assert trainer.learner.train_step_counter.numpy() == num_iterations
         check_env_steps(trainer.counters["env_steps"], num_iterations * unrolls)
-        assert "checkpoint" in checkpoints(trainer.root_dir)
+        assert f"ckpt-{num_iterations}" in checkpoints(trainer.root_dir)
 
 
 def test_a_table_at_the_end(runs):
@@ -371,7 +371,7 @@ def test_a_run_continues_where_it_ended(runs):
     assert second.ended.optimizer_iterations == 60
     check_env_steps(trainer.counters["env_steps"] - after.counters["env_steps"], 20)
     assert second.ended.metrics["EnvironmentSteps"] > after.metrics["EnvironmentSteps"]
-    assert "ckpt-60.index" in checkpoints(trainer.root_dir)
+    assert "ckpt-60" in checkpoints(trainer.root_dir)
 
 
 @pytest.mark.parametrize("driver", [AsyncOffPolicyDriver, SyncOffPolicyDriver])
@@ -479,13 +479,13 @@ def test_a_finished_run_that_is_started_again_writes_nothing(tmp_path):
     )
     copying = start(stop={"num_iterations": 3})
     copying.copy_from(os.path.join(tmp_path, "checkpoints", "ckpt-3"))
-    assert copying.train()[0] and "ckpt-4.complete" in checkpoints(tmp_path)
+    assert copying.train()[0] and "ckpt-4" in checkpoints(tmp_path)
     os.remove(os.path.join(tmp_path, "done.json"))
     assert start(stop={"num_iterations": 3}).train()[0] and read_done(tmp_path)["status"] == "SUCCESS"
 
 
 def test_a_finished_run_without_its_configuration_gets_it_again(tmp_path):
-    """As a member of alf-pbt that is built again, which has lost it (alf/studies/member.py)."""
+    """As a member of alf pbt that is built again, which has lost it (alf/studies/member.py)."""
     start = functools.partial(make_counting_trainer, tmp_path, stop={"num_iterations": 2})
     start().train()
     path = tmp_path / "operative_config.gin"
@@ -504,7 +504,7 @@ def test_checkpoints_come_at_their_interval_and_the_newest_are_kept(tmp_path):
     trainer.train()
     # The time when an iteration begins decides: the fifth begins after 12 seconds.
     assert tick.saved == [5, 9, 12]
-    assert list_saved(tmp_path) == ["ckpt-12.index", "ckpt-9.index"]
+    assert list_saved(tmp_path) == ["ckpt-12", "ckpt-9"]
     for value in (0, 2.5, None):
         with pytest.raises(ConfigError, match=f"Checkpoints.max_to_keep is {value}"):
             make_counting_trainer(tmp_path, max_to_keep=value)
@@ -646,7 +646,7 @@ def test_interrupt_ends_a_run_that_waits_for_a_slow_environment(tmp_path):
     assert all(was_saved), "the run has waited for its environments"
     iterations = trainer.counters["iterations"]
     assert iterations >= 1
-    assert f"ckpt-{iterations}.index" in checkpoints(tmp_path)
+    assert f"ckpt-{iterations}" in checkpoints(tmp_path)
     assert [env.closed for env in made] == [1, 1]
     assert read_done(tmp_path) == {"status": "INTERRUPTED", "reason": "enough", **trainer.counters}
     assert make_counting_trainer(tmp_path, callbacks=()).counters == trainer.counters
@@ -656,7 +656,7 @@ def test_interrupt_before_train(tmp_path):
     trainer = make_trainer(tmp_path)
     trainer.interrupt("enough")
     assert trainer.train() == (False, "enough")
-    assert "ckpt-0.index" in checkpoints(tmp_path)
+    assert "ckpt-0" in checkpoints(tmp_path)
 
 
 class Watched(Environment):
@@ -713,7 +713,7 @@ def test_an_interrupt_at_any_moment_saves_a_run_that_can_go_on(tmp_path, monkeyp
     if moment[0] == "seconds":
         timer.start()
     assert trainer.train() == (False, "enough")
-    assert f"ckpt-{trainer.counters['iterations']}.index" in checkpoints(tmp_path)
+    assert f"ckpt-{trainer.counters['iterations']}" in checkpoints(tmp_path)
     assert make_counting_trainer(tmp_path).counters == trainer.counters
 
 
@@ -859,7 +859,7 @@ def test_a_disk_that_is_full_for_a_while_does_not_end_the_run(tmp_path, monkeypa
 
     monkeypatch.setattr(tf.train.Checkpoint, "write", fail_twice)
     make_counting_trainer(tmp_path, stop={"num_iterations": 5}, checkpoint_interval=0.0).train()
-    assert list_saved(tmp_path) == [f"ckpt-{n}.index" for n in (3, 4, 5)]
+    assert list_saved(tmp_path) == [f"ckpt-{n}" for n in (3, 4, 5)]
     messages = [r.getMessage() for r in caplog.records if "no checkpoint was saved" in r.getMessage()]
     assert len(messages) == 2 and "full" in messages[0] and "No space left" in messages[1]
 
@@ -890,7 +890,7 @@ def test_summaries_that_cannot_be_written_are_a_warning(tmp_path, caplog):
     assert trainer.train() == (True, "num_iterations=5 reached")
     (message,) = [r.getMessage() for r in caplog.records if "no summaries" in r.getMessage()]
     assert message.startswith(f"no summaries can be written to {tmp_path}/train: ")
-    assert "ckpt-5.index" in checkpoints(tmp_path)
+    assert "ckpt-5" in checkpoints(tmp_path)
 
 
 def test_a_full_disk_beneath_the_summaries(tmp_path, caplog):
@@ -909,7 +909,7 @@ def test_a_full_disk_beneath_the_summaries(tmp_path, caplog):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     assert "no summaries can be written" in caplog.text
-    assert "ckpt-40.index" in checkpoints(tmp_path)
+    assert "ckpt-40" in checkpoints(tmp_path)
 
 
 def test_an_environment_that_cannot_be_closed_does_not_fail_a_run_that_is_saved(tmp_path, caplog):
@@ -924,7 +924,7 @@ def test_an_environment_that_cannot_be_closed_does_not_fail_a_run_that_is_saved(
     assert trainer.train() == (True, "num_iterations=2 reached")
     assert [env.closed for env in made] == [1, 1]
     assert "the driver did not stop as it should" in caplog.text and "the simulator has gone" in caplog.text
-    assert "ckpt-2.index" in checkpoints(tmp_path)
+    assert "ckpt-2" in checkpoints(tmp_path)
 
 
 def test_failures_while_building_close_the_environments_and_write_nothing(tmp_path):

@@ -51,6 +51,19 @@ class Bound(PlainBound):
 
 
 @gin.configurable
+class Calls(gymnasium.Env):
+    """Observes the length of what `make`, or the callable in it, makes at each reset."""
+
+    observation_space, action_space = spaces.Box(-np.inf, np.inf, (1,), np.float64), spaces.Discrete(2)
+
+    def __init__(self, make):
+        self._make = make["a"][1][0] if isinstance(make, dict) else make
+
+    def reset(self, *, seed=None, options=None):
+        return np.array([len(self._make())], np.float64), {}
+
+
+@gin.configurable
 def make_bound(limit=1, render_mode=None):
     """A function in place of a class."""
     return PlainBound(limit, render_mode=render_mode)

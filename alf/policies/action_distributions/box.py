@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.ops import draws
+from alf.ops.unit_box import action_from_unit_box
 from alf.policies.action_distributions.distribution import ActionDistribution, read_bounds, unflatten
 
 # Draws of a Beta distribution keep this distance from 0 and 1, where log p may be infinite.
@@ -30,12 +31,10 @@ class _BoxActions(ActionDistribution):
 
     def _scale_to_bounds(self, setting):
         """Makes `action` map [-1, 1] to the bounds. `setting` is the text of the setting that asks for it."""
-        self._low, self._high = low, high = read_bounds(self._spec)
+        low, high = read_bounds(self._spec)
         # Specs hold infinite bounds as the limits of their dtype.
         if not np.all(np.maximum(np.abs(low), np.abs(high)) < self._spec.dtype.max):
             raise ConfigError(f"{setting}: that needs finite bounds, and action_spec is {self._spec}")
-        # Halved before the difference is taken: high - low may be larger than the dtype can hold.
-        self._center, self._radius = low / 2 + high / 2, high / 2 - low / 2
         self._is_scaled = True
 
     def params(self, outputs, mask=None):
@@ -44,11 +43,9 @@ class _BoxActions(ActionDistribution):
         return self._params(outputs)
 
     def action(self, raw):
-        x = tf.cast(raw, self._spec.dtype)
         if self._is_scaled:
-            # Rounding may lead beyond the bounds, which environments refuse.
-            x = tf.clip_by_value(self._center + self._radius * x, self._low, self._high)
-        return unflatten(x, self._spec.shape)
+            return action_from_unit_box(raw, self._spec)
+        return unflatten(tf.cast(raw, self._spec.dtype), self._spec.shape)
 
 
 class GaussianActions(_BoxActions):
@@ -193,8 +190,12 @@ class TanhGaussianActions(GaussianActions):
         super().__init__(action_spec, std, init_log_std, False, std_transform, *limits, noise_correlation)
         self._scale_to_bounds("continuous is 'tanh_gaussian'")
 
+    def unit_action(self, raw):
+        """Computes the action in [-1, 1] of draws, float32 [..., D], as critics get it."""
+        return tf.tanh(raw)
+
     def action(self, raw):
-        return super().action(tf.tanh(raw))
+        return super().action(self.unit_action(raw))
 
     def log_prob(self, params, raw):
         # For the action in [-1, 1] and not in the environment's bounds, so that entropies, and SAC's target
@@ -234,9 +235,12 @@ class BetaActions(_BoxActions):
         mode = (alpha - 1 + _EDGE) / (alpha + beta - 2 + 2 * _EDGE)
         return tf.clip_by_value(mode, _EDGE, 1 - _EDGE)
 
+    def unit_action(self, raw):
+        """Computes the action in [-1, 1] of draws, float32 [..., D], as critics get it."""
+        return 2 * raw - 1
+
     def action(self, raw):
-        # From (0, 1) to (-1, 1), which `_scale_to_bounds` maps to the bounds.
-        return super().action(2 * raw - 1)
+        return super().action(self.unit_action(raw))
 
     def log_prob(self, params, raw):
         alpha, beta = params

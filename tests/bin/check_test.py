@@ -1,23 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""alf-check-env: its exit status, and that it checks what gin binds to `load`."""
+"""alf check: its exit status, and that it checks what gin binds to `load`."""
 
 import inspect
 import sys
 
 import pytest
 
-from alf.bin import check_env
+from alf.bin import check as command_of_check
 from alf.tools import env_check
 
-DEFAULTS = dict(
-    gin_file=[],
-    gin_param=[],
-    env=None,
-    num_steps=8,
-    max_seconds=60.0,
-    step_timeout=60.0,
-    start_timeout=120.0,
-)
+pytestmark = pytest.mark.programs
+
+DEFAULTS = dict(num_steps=8)
 BROKEN = """
 import gin, gymnasium, time
 
@@ -51,15 +45,15 @@ def check(command, tmp_path):
         if config is not None:
             (tmp_path / "broken_env_module.py").write_text(BROKEN)
             (tmp_path / "mine.gin").write_text(config)
-            values["gin_file"] = [str(tmp_path / "mine.gin")]
-        return command(check_env, **{**DEFAULTS, **values})
+            values["what"] = [str(tmp_path / "mine.gin"), *filter(None, [values.get("what")])]
+        return command(command_of_check, **{**DEFAULTS, **values})
 
     return run
 
 
 def test_a_name_that_is_right(check):
     params = ["alf.environments.load.batch_size = 7", "alf.environments.load.max_episode_steps = 4"]
-    status, out, errors = check(env="MountainCar-v0", gin_param=params)
+    status, out, errors = check(what="MountainCar-v0", settings=params)
     assert (status, errors) == (0, [])
     assert out.startswith("8 random steps, 2 episodes ended\nproblems: none\n")
     assert "7 steps take" in out
@@ -69,20 +63,20 @@ def test_what_load_does_with_the_batch_is_not_for_the_environment(check):
     """The constructor knows none of these."""
     values = dict(seed=None, num_workers=3, render_mode="'rgb_array'", max_random_steps=2)
     params = [f"alf.environments.load.{name} = {value}" for name, value in values.items()]
-    status, out, errors = check(env="MountainCar-v0", gin_param=params)
+    status, out, errors = check(what="MountainCar-v0", settings=params)
     assert (status, errors) == (0, [])
     assert "problems: none" in out and "32 steps take" in out
 
 
 def test_a_constructor_that_cannot_render(check):
     config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
-    status, _, errors = check(config, gin_param=["alf.environments.load.render_mode = 'rgb_array'"])
+    status, _, errors = check(config, settings=["alf.environments.load.render_mode = 'rgb_array'"])
     assert (status, errors) == (1, [])  # for another reason
 
 
 @pytest.mark.parametrize("config", [GIN, "import broken_env_module\nExperiment.env = @Adam"])
 def test_the_name_counts_more_than_the_gin_file(check, config):
-    status, out, errors = check(config, env="MountainCar-v0")
+    status, out, errors = check(config, what="MountainCar-v0")
     assert (status, errors) == (0, []) and "problems: none" in out
 
 
@@ -90,15 +84,14 @@ def test_a_class_of_a_module_in_the_current_directory(check, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", list(sys.path))
     (tmp_path / "env_here.py").write_text(BROKEN.replace("Broken", "Here"))
-    status, out, errors = check(env="env_here:Here")
+    status, out, errors = check(what="env_here:Here")
     assert (status, errors) == (1, []) and "the observation has values from 0 to 2" in out
 
 
 def test_the_defaults_are_those_of_the_function():
     parameters = inspect.signature(env_check.check_env).parameters
-    for name in ("NUM_STEPS", "SECONDS", "STEP_TIMEOUT", "START_TIMEOUT"):
-        flag = getattr(check_env, f"_{name}")
-        assert flag.default == parameters[flag.name].default, name
+    for name in ("num_steps", "max_seconds", "step_timeout", "start_timeout"):
+        assert command_of_check.FLAGS[name].default == parameters[name].default, name
 
 
 def test_a_problem_is_status_1(check):
@@ -116,29 +109,29 @@ def test_one_that_hangs_is_one_line(check):
 
 
 WRONG = [
-    (dict(), "name --gin_file, or the environment: --env=CartPole-v1"),
+    (dict(), "name the environment (alf check CartPole-v1), or FILE.gin"),
     (
         dict(config=""),
         'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1"',
     ),
-    (dict(env="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
+    (dict(what="NoSuch-v0"), "load.name: no Gymnasium environment 'NoSuch-v0'"),
     (
-        dict(env="CartPole-v1", gin_param=["Summaries.interval = 3"]),
+        dict(what="CartPole-v1", settings=["Summaries.interval = 3"]),
         "nothing reads the gin",
     ),
     (dict(config="import broken_env_module\nExperiment.env = @Adam"), "Experiment.env is not"),
-    (dict(env="CartPole-v1", num_steps=0), "--num_steps is 0"),
-    (dict(env="CartPole-v1", step_timeout=0.0), "--step_timeout is 0.0"),
-    (dict(env="CartPole-v1", start_timeout=0.0), "--start_timeout is 0.0"),
-    (dict(env="CartPole-v1", num_steps=10**30), "--num_steps is 1000"),
-    (dict(env="CartPole-v1", step_timeout=1e30), "--step_timeout is 1e+30: it must be a number above 0"),
-    (dict(env="CartPole-v1", start_timeout=1e30), "--start_timeout is 1e+30"),
-    (dict(env="CartPole-v1", max_seconds=float("nan")), "--max_seconds is nan"),
+    (dict(what="CartPole-v1", num_steps=0), "--num_steps is 0"),
+    (dict(what="CartPole-v1", step_timeout=0.0), "--step_timeout is 0.0"),
+    (dict(what="CartPole-v1", start_timeout=0.0), "--start_timeout is 0.0"),
+    (dict(what="CartPole-v1", num_steps=10**30), "--num_steps is 1000"),
+    (dict(what="CartPole-v1", step_timeout=1e30), "--step_timeout is 1e+30: it must be a number above 0"),
+    (dict(what="CartPole-v1", start_timeout=1e30), "--start_timeout is 1e+30"),
+    (dict(what="CartPole-v1", max_seconds=float("nan")), "--max_seconds is nan"),
     (
-        dict(env="CartPole-v1", gin_param=["alf.environments.load.max_episode_steps = 0"]),
+        dict(what="CartPole-v1", settings=["alf.environments.load.max_episode_steps = 0"]),
         "alf.environments.load.max_episode_steps is 0",
     ),
-    (dict(env="CartPole-v1", max_seconds=0.0), "--max_seconds is 0.0"),
+    (dict(what="CartPole-v1", max_seconds=0.0), "--max_seconds is 0.0"),
 ]
 
 
@@ -153,13 +146,13 @@ def test_a_wrong_setting_is_status_2(check, subtests):
 @pytest.mark.parametrize("name, hint", [("other", ""), ("wait_long", "; did you mean Broken.wait = 2 ?")])
 def test_an_argument_that_no_setting_of_load_is_meant_by(check, name, hint):
     config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
-    status, out, errors = check(config, gin_param=[f"alf.environments.load.{name} = 2"])
+    status, out, errors = check(config, settings=[f"alf.environments.load.{name} = 2"])
     assert (status, out) == (2, "")
     assert errors == [f"error: Broken: Broken.__init__() got an unexpected keyword argument {name!r}{hint}"]
 
 
 def test_an_argument_that_the_constructor_does_not_know_is_a_wrong_setting(check):
-    status, out, errors = check(env="CartPole-v1", gin_param=["alf.environments.load.num_worker = 2"])
+    status, out, errors = check(what="CartPole-v1", settings=["alf.environments.load.num_worker = 2"])
     assert (status, out, len(errors)) == (2, "", 1)
     assert "unexpected keyword argument 'num_worker'" in errors[0]
     assert errors[0].endswith("; did you mean alf.environments.load.num_workers = 2 ?")

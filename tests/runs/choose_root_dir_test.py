@@ -1,0 +1,66 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The folder of a new run has a name that no other run has."""
+
+import concurrent.futures
+import contextlib
+import os
+import threading
+
+import pytest
+
+from alf.errors import ConfigError
+from alf.runs.run_dir import choose_root_dir
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_names_are_counted(folder):
+    with contextlib.ExitStack() as stack:
+        made = [stack.enter_context(choose_root_dir(None, "ppo", "ALE/Pong-v5")) for _ in range(3)]
+    assert made == ["runs/ppo_ALE-Pong-v5", "runs/ppo_ALE-Pong-v5_2", "runs/ppo_ALE-Pong-v5_3"]
+    with choose_root_dir(None) as path:
+        assert path == "runs/run" and os.path.isdir(path)
+    with choose_root_dir("other", "ppo") as path:
+        assert path == "other" and not os.path.exists(path)
+
+
+def test_many_at_once_have_names_of_their_own(monkeypatch):
+    """All of them look before any of them makes a folder."""
+    barrier, exists, seen = threading.Barrier(8), os.path.exists, threading.local()
+
+    def look(path):
+        found = exists(path)
+        if not getattr(seen, "has_waited", False):
+            seen.has_waited = True
+            barrier.wait(60)
+        return found
+
+    monkeypatch.setattr(os.path, "exists", look)
+
+    def claim(_):
+        with contextlib.suppress(threading.BrokenBarrierError), choose_root_dir(None, "mine") as path:
+            return path
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(claim, range(8)))
+    assert sorted(made) == ["runs/mine", *(f"runs/mine_{i}" for i in range(2, 9))]
+
+
+def test_after_an_error_only_an_empty_folder_goes(folder):
+    for is_empty in (True, False):
+        with pytest.raises(ZeroDivisionError), choose_root_dir(None, "mine") as path:
+            if not is_empty:
+                (folder / path / "file").touch()
+            raise ZeroDivisionError
+        assert os.path.isdir("runs/mine") != is_empty
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(folder):
+    (folder / "runs").touch()
+    with pytest.raises(ConfigError, match="^runs/mine cannot be made: .*: name another folder, -o DIR$"):
+        with choose_root_dir(None, "mine"):
+            pass
