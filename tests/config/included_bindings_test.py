@@ -111,8 +111,8 @@ CHANGED = {
     "driver": ("appo_cartpole", [SYNC], ""),
     "replayer and training": (
         "appo_cartpole",
-        [UNIFORM],
-        "UnrollLearner.num_epochs, UnrollLearner.num_minibatches",
+        [UNIFORM, "ReplayLearner.optimizer = @Adam()"],
+        "UnrollLearner.num_epochs, UnrollLearner.num_minibatches, UnrollLearner.optimizer",
     ),
     "algorithm": (
         "appo_cartpole",

@@ -17,6 +17,7 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, NestFIFOQueue, SyncOffPo
 from alf.drivers.actor_thread import act
 from alf.drivers.stage_clock import StageClock
 from alf.drivers.unroller import EnvUnroller
+from alf.ops.draws import Stream
 from alf.testing.fakes import FakeEnvironment, FrozenPolicy, RecordingLearner, make_counting_envs
 from tests.builders import build_driver, collect_and_observe
 
@@ -74,11 +75,11 @@ def test_tensorflow_keeps_no_function_of_a_driver(same_learner):
 def use_unroller():
     """Makes an unroll; returns weak references to the unroller and the environment."""
     envs = make_counting_envs(1, cls=FakeEnvironment)
-    policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
+    policy, specs, stream = FrozenPolicy(envs[0]), EnvSpecs(envs), Stream()
 
     def ask(env_index, frame):
         time_step = frame.time_step._replace(env_id=specs.env_ids(env_index))
-        return act(policy, time_step, frame.state, [(env_index, frame.count)])
+        return act(policy, stream, time_step, frame.state, [(env_index, frame.count)])
 
     unroller = EnvUnroller(envs, specs, policy, 3, ask, [StageClock()])
     with single_threaded():

@@ -101,7 +101,7 @@ def test_finite_numbers_may_be_large():
     huge = set_at(get_observation, slice(None), 3e38)
     envs = [BrokenEnvironment(spec, SCALAR, huge, at) for at in (2, 5)]
     learner = RecordingLearner(FrozenPolicy(envs[0]))
-    driver = SYNC(envs, learner, unroll_length=3)
+    driver = build_driver(SYNC, envs, learner, unroll_length=3)
     try:
         driver.start()
         for _ in range(6):

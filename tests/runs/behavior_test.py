@@ -150,6 +150,7 @@ def test_another_runs_agent_acts_and_carries_its_state(expert):
                 "Experiment.policy = @alf.EpsilonGreedyPolicy",
                 "Experiment.algorithm = @DqnAlgorithm",
                 "Experiment.exp_replayer = 'uniform'",
+                "ReplayLearner.optimizer = @SGD()",
                 "Experiment.behavior = @load_behavior",
                 f"load_behavior.root_dir = {expert!r}",
                 "Experiment.driver = @SyncOffPolicyDriver",

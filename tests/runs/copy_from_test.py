@@ -10,7 +10,7 @@ import pytest
 from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import UnrollLearner, optimizers
 from alf.runs import checkpointer
 from tests.builders import build_driver, variables_of
 from tests.training.small_runs import add_to_weights, make_idle_learner, make_trainer
@@ -44,7 +44,7 @@ def make_run(
     """A trainer with an `Act`, Adam and two environments; without `trains` its weights move by themselves."""
     optimizer = optimizers.Adam(0.05)
     idle = functools.partial(make_idle_learner, move=add_to_weights)
-    learner = functools.partial(Learner if trains else idle, optimizer=optimizer)
+    learner = functools.partial(UnrollLearner if trains else idle, optimizer=optimizer)
     experiment = {"num_groups": 2, "learner": learner, "driver": driver, **dict(parts)}
     stop = {"num_iterations": num_iterations}
     trainer = make_trainer(root_dir, stop=stop, experiment=experiment, units=units)

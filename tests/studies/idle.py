@@ -15,22 +15,22 @@ def learn_nothing(monkeypatch, note=lambda learner, experience: None):
 
     Args:
         monkeypatch: `pytest.MonkeyPatch` that ends it.
-        note: callable (update, experience) for each `Experience` that is handed out for training in unrolls.
+        note: callable (learner, experience) for each `Experience` that is handed out for training in unrolls.
     """
 
-    def train(training, update):
-        batches = [training.replayer.replay_all()]
-        while training.replayer.has_more:
-            batches.append(training.replayer.replay_all())
+    def make_due_updates(learner):
+        batches = [learner.replayer.replay_all()]
+        while learner.replayer.has_more:
+            batches.append(learner.replayer.replay_all())
         for experience, num_fresh in batches:
-            note(update, experience)
-            update.progress.updates.assign_add(1)
-            update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
+            note(learner, experience)
+            learner.progress.updates.assign_add(1)
+            learner._update.count_env_steps(count_transitions(experience.step_type[:num_fresh]))
         return dict.fromkeys(SHOWN, tf.zeros(())), batches[0][0]
 
-    def train_from(training, update, replayer, num_updates):
-        update.progress.updates.assign_add(num_updates)
+    def train_on_part(learner, replayer, num_updates):
+        learner.progress.updates.assign_add(num_updates)
         return dict.fromkeys(SHOWN, tf.zeros(())) if num_updates else {}
 
-    monkeypatch.setattr(UnrollLearner, "train", train)
-    monkeypatch.setattr(ReplayLearner, "_train", train_from)
+    monkeypatch.setattr(UnrollLearner, "_make_due_updates", make_due_updates)
+    monkeypatch.setattr(ReplayLearner, "_train_on_part", train_on_part)

@@ -124,7 +124,7 @@ def test_training_goes_on_after_the_end_of_collection(tmp_path, driver):
     num_during = 1 + next(i for i, n in enumerate(steps) if n >= 150)
     assert num_during < 20
     # Exactly the replay ratio while it collects, then one update in each iteration.
-    (start, others), ratio = trainer.learner.get_state()["training"]["start"], Fraction("0.3")
+    (start, others), ratio = trainer.learner.get_state()["start"], Fraction("0.3")
     expected = [max(0, math.floor(ratio * (n - start))) for n in steps[:num_during]]
     assert list(updates[:num_during]) == expected
     assert list(updates[num_during:]) == [expected[-1] + i + 1 for i in range(40 - num_during)]
@@ -158,7 +158,7 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
     steps, updates, env_steps, held = zip(*trainer.seen, strict=True)
     assert updates[:6] == (1, 2, 3, 4, 5, 6)
     assert set(steps[:6]) == set(env_steps[:6]) == set(held[:6]) == {0}
-    start_steps, start_updates = trainer.learner.get_state()["training"]["start"]
+    start_steps, start_updates = trainer.learner.get_state()["start"]
     assert start_updates == 6 and start_steps >= 60 * 5 // 6
     for n, done in zip(steps[6:], updates[6:], strict=True):
         assert done == 6 + max(0, math.floor(Fraction("0.3") * (n - start_steps)))
@@ -229,7 +229,7 @@ def test_a_run_continues_in_each_phase(tmp_path, recorded, whole, stop):
     collected = [b - a for (a, _), (b, _) in zip([(0, 0), *seen], seen)]
     assert [n > 0 for n in collected] == [False] * 5 + [True] * 5 + [False] * 6
     assert [n for _, n in seen][:5] == [1, 2, 3, 4, 5]
-    start = again.learner.get_state()["training"]["start"][0]
+    start = again.learner.get_state()["start"][0]
     for n, done in seen[5:10]:
         assert done == 5 + max(0, math.floor(Fraction("0.3") * (n - start)))
     assert [done - seen[9][1] for _, done in seen[10:]] == [1, 2, 3, 4, 5, 6]

@@ -14,7 +14,7 @@ from alf.core.files import find_path
 from alf.drivers import AsyncOffPolicyDriver, DriverSettings, SyncOffPolicyDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluator
-from alf.learner import UnrollLearner, optimizers
+from alf.learner import ReplayLearner, UnrollLearner, optimizers
 from alf.networks import LSTM, ActorCriticNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.runs import experiment as experiment_module
@@ -61,7 +61,7 @@ def dqn(mode, replayer):
         "policy": EpsilonGreedyPolicy,
         "algorithm": DqnAlgorithm,
         "exp_replayer": replayer,
-        "learner": functools.partial(build_learner, optimizer=optimizers.Adam(1e-2)),
+        "learner": lambda algorithm, replayer: ReplayLearner(algorithm, optimizers.Adam(1e-2), replayer),
         "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
     }
 
@@ -220,7 +220,7 @@ def test_a_run_is_replicated_in_the_home_directory(tmp_path, monkeypatch):
     class Replica:
         """Writes the digests in place of training."""
 
-        def __init__(self, root_dir, driver):
+        def __init__(self, root_dir, driver, learner):
             self.root_dir = find_path(root_dir)
 
         def add_callback(self, callback):

@@ -14,7 +14,7 @@ from alf.data_structures import FIRST
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.environments import load
 from alf.errors import ConfigError
-from alf.learner import Learner, optimizers
+from alf.learner import ReplayLearner, optimizers
 from alf.policies import EpsilonGreedyPolicy
 from alf.replay import HybridReplayer
 from alf.training import Experiment
@@ -82,7 +82,7 @@ def buffer_file(root_dir):
 
 def test_an_algorithm_that_uses_info_gets_it_after_a_restart(tmp_path):
     make_trainer(tmp_path, driver=AsyncOffPolicyDriver).train()
-    trainer = make_trainer(tmp_path, num_iterations=15, driver=AsyncOffPolicyDriver, learner=Learner)
+    trainer = make_trainer(tmp_path, num_iterations=15, driver=AsyncOffPolicyDriver, learner=ReplayLearner)
     held = int(trainer.learner.replayer.num_steps())
     trainer.train()
     assert 0 < held < trainer.learner.replayer.num_steps(), "it learned from what was saved, and from more"
@@ -93,7 +93,7 @@ def test_an_algorithm_that_uses_info_gets_it_after_a_restart(tmp_path):
 def test_an_algorithm_that_uses_info_gets_it_in_mixed_batches(tmp_path):
     make_trainer(tmp_path / "first", exp_replayer="prioritized").train()
     kwargs = dict(offline_buffer=buffer_file(tmp_path / "first"), exp_replayer="prioritized")
-    trainer = make_trainer(tmp_path / "mixed", learner=Learner, **kwargs)
+    trainer = make_trainer(tmp_path / "mixed", learner=ReplayLearner, **kwargs)
     trainer.train()
     assert isinstance(trainer.learner.replayer, HybridReplayer) and trainer.learner.train_step_counter == 10
 

@@ -23,12 +23,12 @@ from alf.drivers.weights import get_weights
 from alf.errors import ConfigError
 from alf.evaluation.session import Session
 from alf.evaluation.video import GifRecorder
-from alf.learner import Learner, optimizers
+from alf.learner import optimizers
 from alf.runs.progress_file import read_rows
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Evaluator, Experiment, summary_writer
 from alf.training.summary_writer import SummaryWriter, write_histogram
-from tests.builders import find_evaluator
+from tests.builders import build_learner, find_evaluator
 from tests.training.collection_test import make_trainer as make_dqn_trainer
 from tests.training.counting_parts import CountingReplayLearner
 from tests.training.event_files import read_events, read_kinds, read_summaries
@@ -154,7 +154,7 @@ def test_points_without_collection_have_places_of_their_own(tmp_path):
 
 def test_histograms_are_written_with_each_point(tmp_path):
     make = functools.partial(
-        Learner,
+        build_learner,
         optimizer=optimizers.Adam(1e-3),
         debug_summaries=True,
         summarize_grads_and_vars=True,

@@ -23,7 +23,7 @@ from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.data_structures import count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError, StallError
-from alf.learner import Learner, optimizers
+from alf.learner import ReplayLearner, UnrollLearner, optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.replay import HybridReplayer, UniformReplayer
 from alf.testing.toy_environments import MatchObservationEnvironment
@@ -38,7 +38,7 @@ class Decaying(WeightDecay, ImpalaAlgorithm):
     pass
 
 
-UNROLLS = dict(replayer="one_time", policy=ActorCriticPolicy, algorithm=Decaying, learner=Learner)
+UNROLLS = dict(replayer="one_time", policy=ActorCriticPolicy, algorithm=Decaying, learner=UnrollLearner)
 
 
 def make_env(seed):
@@ -218,7 +218,7 @@ def copy_file(path):
 def test_it_learns_without_an_environment_from_files(tmp_path, recorded, monkeypatch):
     monkeypatch.setitem(globals(), "make_env", pytest.fail)  # it must not be called
     files = dict(offline_buffer=[recorded, copy_file(recorded)], offline_buffer_length=7)
-    trainer = make_trainer(tmp_path / "offline", num_envs=0, learner=Learner, **files)
+    trainer = make_trainer(tmp_path / "offline", num_envs=0, learner=ReplayLearner, **files)
     before = [v.numpy() for v in trainer.learner.trainable_variables]
     trainer.train()
     assert trainer.counters == {"iterations": 4, "env_steps": 0}
@@ -347,13 +347,13 @@ def test_waiting_steps_are_neither_trained_nor_dropped(tmp_path):
 def test_a_run_continues_with_the_fraction_of_an_update_that_is_due(tmp_path, saves_buffer):
     gin.parse_config("ReplayLearner.replay_ratio = 0.03")
     first = run(tmp_path, {"num_iterations": 5}, checkpoint_replay_buffer=saves_buffer)
-    state = first.learner.get_state()["training"]
+    state = first.learner.get_state()
     assert state["credit"] != [0, 1], "a fraction is due"
     again = make_trainer(tmp_path, {"num_iterations": 9}, checkpoint_replay_buffer=saves_buffer)
-    assert again.learner.get_state()["training"] == state
+    assert again.learner.get_state() == state
     assert again.counters == first.counters
     again.train()
-    start_steps, start_updates = again.learner.get_state()["training"]["start"]
+    start_steps, start_updates = again.learner.get_state()["start"]
     steps = again.counters["env_steps"] - start_steps
     updates = int(again.learner.train_step_counter) - start_updates
     assert updates == again.learner.train_step_counter == math.floor(Fraction("0.03") * steps)

@@ -28,7 +28,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from alf.callback import Callback
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError, DivergedError, EnvError, SaveError, StallError
-from alf.learner import Learner, optimizers
+from alf.learner import LearnerSettings, UnrollLearner, optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.runs.git_state import read_git_state
@@ -72,7 +72,7 @@ class Environment(MatchObservationEnvironment):
 
 
 def make_trainer(
-    root_dir, env=None, stop=None, learning_rate=0.01, experiment=None, learner=Learner, **kwargs
+    root_dir, env=None, stop=None, learning_rate=0.01, experiment=None, learner=UnrollLearner, **kwargs
 ):
     """A trainer of a small network. `env`, `stop`, `experiment`: arguments of their constructors."""
     optimizer = optimizers.Adam(learning_rate)
@@ -80,7 +80,9 @@ def make_trainer(
     parts = {
         "env": functools.partial(Environment, **(env or {})),
         "policy": functools.partial(ActorCriticPolicy, network=network),
-        "learner": functools.partial(learner, optimizer=optimizer, max_grad_norm=40.0),
+        "learner": functools.partial(
+            learner, optimizer=optimizer, settings=LearnerSettings(max_grad_norm=40.0)
+        ),
         "unroll_length": UNROLL_LENGTH,
         **(experiment or {}),
     }
