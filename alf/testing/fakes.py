@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from alf.core.annotations import Array, Environment, Nest, NestedSpec
+from alf.core.devices import HOST
 from alf.core.nest_utils import add_leading_dims, find_mismatch, to_tensor_spec
 from alf.data_structures import FIRST, LAST, EnvStep, Experience, LogRecord, PolicyState, PolicyStep, TimeStep
 from alf.environments import BatchedEnvironment
@@ -127,11 +128,12 @@ class RecordingLearner:
         replayer: its name appears in errors, and its kind decides whether fresh experience is needed.
 
     Attributes:
-        policy, progress, replayer, uses_env_info, needs_own_actions: attributes that a `Learner` has.
+        policy, progress, replayer, device, uses_env_info, needs_own_actions: attributes of a `Learner`.
         observed: deque of the `Experience`s given to `observe`, as NumPy arrays.
     """
 
     uses_env_info = needs_own_actions = False
+    device: str = HOST
 
     def __init__(self, policy: Policy, replayer: Any = None) -> None:
         self.policy = policy
