@@ -14,7 +14,7 @@ from alf.environments import PythonEnvironment
 from alf.learner import LearnerSettings, ReplayLearner, UnrollLearner
 from alf.replay import SequenceReplayer
 from alf.runs import checkpoint_files as files
-from alf.runs.checkpointer import Checkpointer
+from alf.runs.checkpointer import Checkpointer, LoopCounts
 from alf.training import Trainer
 from alf.training.checkpoints import Checkpoints
 from alf.training.evaluations import Evaluations
@@ -91,8 +91,11 @@ def build_offline_driver(learner):
 
 
 def build_checkpointer(path, driver, *args, **kwargs):
-    """Makes a `Checkpointer` of a driver with a learner."""
-    return Checkpointer(str(path), driver, driver.learner, *args, **kwargs)
+    """Makes a `Checkpointer` of a driver with a learner, and with `LoopCounts` as the attribute `counts`."""
+    counts = LoopCounts()
+    checkpointer = Checkpointer(str(path), driver, driver.learner, counts, *args, **kwargs)
+    checkpointer.counts = counts
+    return checkpointer
 
 
 def driver_of(experiment):

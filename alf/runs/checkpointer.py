@@ -9,6 +9,7 @@ has its own in its folder.
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import math
 import os
 
@@ -21,24 +22,36 @@ from alf.runs import checkpoint_files as files
 from alf.runs.checkpoint_variables import assign_values
 
 
-class Checkpointer:
-    """Saves and restores a learner with its algorithm and policy, the driver's metrics and the iterations.
+@dataclasses.dataclass
+class LoopCounts:
+    """What a training loop counts since the run first began, over all its processes.
 
-    The attribute `iterations`, an int, counts the train iterations since the run first began, over all its
-    processes. The attribute `offline_iterations` counts the iterations among them that collected nothing. The
-    attribute `callbacks` is the list of the `Callback`s whose state is saved.
+    Attributes:
+        iterations: train iterations.
+        offline_iterations: those among them that collected nothing.
+    """
+
+    iterations: int = 0
+    offline_iterations: int = 0
+
+
+class Checkpointer:
+    """Saves and restores a learner with its algorithm and policy, the driver's metrics and the loop's counts.
+
+    The attribute `callbacks` is the list of the `Callback`s whose state is saved.
 
     Args:
         path: directory of the checkpoints.
         driver: `Driver`, whose metrics are saved.
         learner: `Learner` or `LearnerGroup`.
+        counts: `LoopCounts` of the loop that trains. The number of a checkpoint is its iterations.
         saves_replay_buffer: whether the experience of the replay buffer is saved, in `replay_buffer.npz`:
             True, False, or "compressed". ConfigError is raised if the replayer keeps no experience.
         max_to_keep: how many checkpoints are kept. The replay buffer has only one file.
     """
 
-    def __init__(self, path, driver, learner, saves_replay_buffer=False, max_to_keep=3):
-        self.iterations = self.offline_iterations = 0
+    def __init__(self, path, driver, learner, counts, saves_replay_buffer=False, max_to_keep=3):
+        self._counts = counts
         self.callbacks, self._callback_states = [], {}
         self._path = path
         self._driver, self._learner = driver, learner
@@ -71,14 +84,14 @@ class Checkpointer:
     @property
     def is_saved(self):
         """Whether the newest checkpoint has the present train iteration."""
-        return self._newest == self._path_of(self.iterations)
+        return self._newest == self._path_of(self._counts.iterations)
 
     def save_for_evaluation(self):
         """Saves in the folder `evaluated`, without the replay buffer; returns the path.
 
         It replaces the checkpoint there. No run continues from it.
         """
-        path = files.path_of(os.path.join(self._path, "evaluated"), self.iterations)
+        path = files.path_of(os.path.join(self._path, "evaluated"), self._counts.iterations)
         with _save_errors():
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._path)  # before the first checkpoint
@@ -158,8 +171,7 @@ class Checkpointer:
         This copies all variables of the other learner (weights, optimizer, statistics), and the figures of
         its last episodes, because these weights made them. This run keeps its counters, its replay buffer and
         the numbers of its checkpoints: limits, schedules and the order of its checkpoints depend on them. The
-        copy counts as an update, because the weights have a new version, and as a train iteration, so that
-        its checkpoint gets a number of its own.
+        copy counts as an update, because the weights have a new version.
 
         Raises `checkpoint_files.DamagedError` if it cannot be read, and ConfigError if it does not fit.
         """
@@ -171,8 +183,6 @@ class Checkpointer:
         assign_values((variable, value) for variable, value in values if id(variable) not in counters)
         learner.note_copied_weights()
         self._driver.copy_episodes(theirs["driver"])
-        # The next checkpoint must not replace the one of the weights before: a kill would leave neither.
-        self.iterations += 1
 
     def discard_diverged(self):
         """Sets aside the checkpoints of the present weights, because their update was not finite.
@@ -200,8 +210,7 @@ class Checkpointer:
         learner = self._learner
         states = {name: callback.get_state() for name, callback in _name_callbacks(self.callbacks).items()}
         return {
-            "iterations": self.iterations,
-            "offline_iterations": self.offline_iterations,
+            **dataclasses.asdict(self._counts),
             "updates": int(learner.progress.updates),
             "driver": self._driver.get_state(),
             "learner": learner.get_state(),
@@ -209,8 +218,8 @@ class Checkpointer:
         }
 
     def _set_state(self, state):
-        self.iterations = state["iterations"]
-        self.offline_iterations = state["offline_iterations"]
+        for field in dataclasses.fields(self._counts):
+            setattr(self._counts, field.name, state[field.name])
         self._driver.set_state(state["driver"])
         self._learner.set_state(state["learner"])
         self._callback_states = state["callbacks"]
@@ -223,7 +232,7 @@ class Checkpointer:
         # An interval, an evaluation and the end of a run may come in the same iteration: one write is enough.
         if self.is_saved and os.path.isdir(self._newest):  # somebody may have removed it
             return
-        path = self._path_of(self.iterations)
+        path = self._path_of(self._counts.iterations)
         with _save_errors():
             self._write(path, self._replayers if self._driver.deterministic else {})
             self._newest = path
@@ -233,7 +242,7 @@ class Checkpointer:
         """Removes old checkpoints, when a new one is complete."""
         numbers = files.list_numbers(self._path)
         # Newer ones are damaged, or the run would have continued from them.
-        kept = [n for n in numbers if n <= self.iterations][-self._max_to_keep :]
+        kept = [n for n in numbers if n <= self._counts.iterations][-self._max_to_keep :]
         for number in set(numbers) - set(kept):
             files.remove(self._path_of(number))
         for number in files.list_numbers(self._path, files.DIVERGED):

@@ -11,7 +11,7 @@ from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import Role, configurable
 from alf.errors import DivergedError, InterruptedDriverError, SaveError
-from alf.runs.checkpointer import Checkpointer
+from alf.runs.checkpointer import Checkpointer, LoopCounts
 
 
 @configurable("alf.training", role=Role.EXECUTION)
@@ -46,9 +46,11 @@ class Checkpoints(Callback):
         self._saved_at: Any = None  # time of the training loop
         self._is_due, self._env_steps = False, 0
 
-    def open(self, folder: str, driver: Any, learner: Any) -> str | None:
+    def open(self, folder: str, driver: Any, learner: Any, counts: LoopCounts) -> str | None:
         """Restores the newest checkpoint in a folder; returns its path, or None without checkpoints."""
-        self.checkpointer = Checkpointer(folder, driver, learner, self.replay_buffer, self._max_to_keep)
+        self.checkpointer = Checkpointer(
+            folder, driver, learner, counts, self.replay_buffer, self._max_to_keep
+        )
         return self.checkpointer.restore()
 
     def save(self, trainer: Any, is_last: bool = False) -> str:
@@ -59,7 +61,7 @@ class Checkpoints(Callback):
         """
         if trainer.driver.deterministic and not is_last:
             # Before the save: what the driver drops here does not count.
-            trainer.driver.reseed(self.checkpointer.iterations)
+            trainer.driver.reseed(trainer.counters["iterations"])
         return self.checkpointer.save(is_last)
 
     def on_begin(self, trainer: Any) -> None:

@@ -20,6 +20,7 @@ from alf.drivers.stage_clock import REST, STORE, TRAIN
 from alf.errors import DivergedError, InterruptedDriverError, make_part
 from alf.evaluation.evaluator import Evaluator
 from alf.learner.learner import Learner
+from alf.runs.checkpointer import LoopCounts
 from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
 from alf.runs.seeds import seed_continued_run
@@ -98,6 +99,7 @@ class Trainer:
         self.driver, self.learner = driver, learner
         self.metrics = {metric.name: metric for metric in driver.get_metrics()}
         self.now = driver.clocks.learner.lap(REST)
+        self._counts = LoopCounts()
         self.finished: bool | None = None
         self.eval_return: float | None = None
         self._interrupted: str | None = None  # the reason; any thread may set it
@@ -131,7 +133,7 @@ class Trainer:
             self._run_dir.check_config(self.operative_config)
             if has_checkpoints(self.root_dir):
                 check_environments(self.root_dir, self.learner.policy)
-            self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver, learner)
+            self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver, learner, self._counts)
             self._checkpointer.callbacks = self._users
             self._env_steps = self.counters["env_steps"]
             self._collection.check_buffer(**self.counters)
@@ -146,7 +148,7 @@ class Trainer:
     def _begin(self, initial_checkpoint):
         """Seeds a continued run anew, so that it repeats nothing; loads the initial weights of a new one."""
         if self.restored:
-            seed_continued_run(self.driver, self._checkpointer.iterations)
+            seed_continued_run(self.driver, self._counts.iterations)
             if initial_checkpoint is not None:
                 logging.info("Trainer.initial_checkpoint is ignored: there is a checkpoint of the run's own")
         elif initial_checkpoint is not None:
@@ -156,13 +158,13 @@ class Trainer:
     def counters(self) -> dict[str, int]:
         """A dict of ints, `iterations` and `env_steps`, over all runs in the root_dir."""
         env_steps = int(self.learner.progress.env_steps)
-        return {"iterations": self._checkpointer.iterations, "env_steps": env_steps}
+        return {"iterations": self._counts.iterations, "env_steps": env_steps}
 
     @property
     def position(self) -> Position:
         """The `Position` of the run at the time `now`."""
         seconds = 0.0 if self._first_trained is None else self.now - self._first_trained
-        return Position(self._checkpointer.iterations, self._env_steps, seconds)
+        return Position(self._counts.iterations, self._env_steps, seconds)
 
     @property
     def phase(self) -> Phase:
@@ -181,7 +183,7 @@ class Trainer:
         While nothing is collected, each train iteration adds 1, because TensorBoard shows only one of several
         points at the same x value.
         """
-        return self.counters["env_steps"] + self._checkpointer.offline_iterations
+        return self.counters["env_steps"] + self._counts.offline_iterations
 
     @property
     def summary_path(self) -> str:
@@ -215,10 +217,12 @@ class Trainer:
     def copy_from(self, path: str) -> None:
         """Copies the learned variables of another run with the same parts.
 
-        Experience of the old weights is dropped, except in a replay buffer. Call it from the training thread,
-        or before `train`, with the path of a checkpoint.
+        Experience of the old weights is dropped, except in a replay buffer. The copy counts as a train
+        iteration. Call it from the training thread, or before `train`, with the path of a checkpoint.
         """
         self._checkpointer.copy_from(path)
+        # The next checkpoint must not replace the one of the weights before: a kill would leave neither.
+        self._counts.iterations += 1
         self.driver.publish_soon()
 
     def close(self) -> None:
@@ -328,7 +332,7 @@ class Trainer:
     def _collect(self):
         """Collects for one train iteration; returns the number of batches, or None after `interrupt`."""
         try:
-            self._collection.advance(self._checkpointer.iterations, self._env_steps)
+            self._collection.advance(self._counts.iterations, self._env_steps)
             if not self.collects:
                 return 0
             num_batches = 0
@@ -349,8 +353,8 @@ class Trainer:
         summary = self.learner.train() if self.collects else self.learner.train_from_replay()
         self._lap(TRAIN)
         # After the updates: a checkpoint never counts an iteration whose updates it lacks.
-        self._checkpointer.iterations += 1
-        self._checkpointer.offline_iterations += not self.collects
+        self._counts.iterations += 1
+        self._counts.offline_iterations += not self.collects
         self._env_steps = int(self.learner.progress.env_steps)
         if summary and self._first_trained is None:
             self._first_trained = self.now

@@ -25,7 +25,7 @@ def test_checkpoints_do_not_depend_on_the_strategy(tmp_path):
         variables = [*learner.counters, *learner.list_learned()]
         before = [variable.numpy() for variable in variables]
         train(learner)
-        checkpointer.iterations += 1
+        checkpointer.counts.iterations += 1
         checkpointer.save()
         return before, [variable.numpy() for variable in variables]
 

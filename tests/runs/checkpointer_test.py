@@ -107,7 +107,7 @@ def trained(tmp_path_factory):
     assert saved.restore() is None
     for seed in range(3):
         train(driver, seed)
-    saved.iterations = 3
+    saved.counts.iterations = 3
     driver.learner.progress.env_steps.assign(77)
     metrics(driver)["NumberOfEpisodes"].set_state(5)
     metrics(driver)["AverageReturn"].set_state([1.0, 2.0, 3.5])
@@ -135,9 +135,9 @@ def test_a_checkpoint_brings_everything_back(trained):
     folder, _, saved = trained
     other = make_driver(seed=1)
     restored = build_checkpointer(folder, other)
-    assert restored.iterations == other.learner.progress.env_steps == 0
+    assert restored.counts.iterations == other.learner.progress.env_steps == 0
     assert restored.restore() == str(folder / "ckpt-3")
-    assert restored.iterations == 3 and other.learner.progress.env_steps == 77
+    assert restored.counts.iterations == 3 and other.learner.progress.env_steps == 77
     assert metrics(other)["NumberOfEpisodes"].get_state() == 5
     assert metrics(other)["AverageReturn"].get_state() == [1.0, 2.0, 3.5]
     assert_same(saved, state(other))
@@ -160,7 +160,7 @@ def test_training_goes_on_in_the_same_way(trained):
 def test_keeps_the_newest(tmp_path):
     checkpointer = build_checkpointer(tmp_path, make_driver(), max_to_keep=2)
     for iterations in (1, 5, 9, 9):
-        checkpointer.iterations = iterations
+        checkpointer.counts.iterations = iterations
         checkpointer.save()
     assert sorted(os.listdir(tmp_path)) == ["ckpt-5", "ckpt-9"]
     assert build_checkpointer(tmp_path, make_driver()).restore().endswith("ckpt-9")
@@ -194,7 +194,7 @@ def test_weights_that_are_not_finite_are_not_saved(tmp_path, value):
     before = checkpointer.save()
     variable = driver.learner.trainable_variables[0]
     variable.assign(tf.fill(variable.shape, value))
-    checkpointer.iterations = 1
+    checkpointer.counts.iterations = 1
     with pytest.raises(DivergedError, match="not finite, so no checkpoint was written"):
         checkpointer.save()
     assert os.listdir(tmp_path) == [os.path.basename(before)]
@@ -213,7 +213,7 @@ def test_a_checkpoint_that_is_not_finite_is_not_restored(tmp_path):
 
 def save(path, driver, iterations):
     checkpointer = build_checkpointer(path, driver)
-    checkpointer.iterations = iterations
+    checkpointer.counts.iterations = iterations
     return checkpointer.save()
 
 
@@ -224,7 +224,7 @@ def test_the_newest_has_the_highest_number(tmp_path, other):
         save(tmp_path, driver, iterations)
     restored = build_checkpointer(tmp_path, other)
     assert restored.restore() == str(tmp_path / "ckpt-100")
-    assert restored.iterations == 100
+    assert restored.counts.iterations == 100
     assert_same(driver.learner.variables, other.learner.variables)
 
 
@@ -269,7 +269,7 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog,
             caplog.clear()
             restored = build_checkpointer(path, other)
             assert restored.restore() == str(path / "ckpt-1")
-            assert restored.iterations == 1
+            assert restored.counts.iterations == 1
             assert_same(weights, other.learner.trainable_variables)
             (message,) = [r.getMessage() for r in caplog.records if "ckpt-2" in r.getMessage()]
             assert message.startswith(f"the checkpoint {path}/ckpt-2 is damaged: ")
@@ -278,7 +278,7 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tmp_path, two, other, caplog,
             # The run replaces the damaged one when it comes to the same number.
             change(other)
             saved = [v.numpy() for v in other.learner.trainable_variables]
-            restored.iterations = 2
+            restored.counts.iterations = 2
             restored.save()
             change(other)
             assert build_checkpointer(path, other).restore() == str(path / "ckpt-2")
@@ -348,7 +348,7 @@ def test_files_that_alf_did_not_write_stay(tmp_path, one):
         path.write_bytes(b"another's")
     checkpointer = build_checkpointer(folder, driver, max_to_keep=1)
     assert checkpointer.restore() == str(folder / "ckpt-1")
-    checkpointer.iterations = 2
+    checkpointer.counts.iterations = 2
     checkpointer.save()
     assert not (folder / "ckpt-1").exists() and all(path.exists() for path in others)
 
@@ -359,7 +359,7 @@ def test_a_damaged_newer_checkpoint_does_not_push_out_the_whole_ones(tmp_path, o
     flip(folder / "ckpt-9" / DATA)
     checkpointer = build_checkpointer(folder, other, max_to_keep=1)
     assert checkpointer.restore() == str(folder / "ckpt-1")
-    checkpointer.iterations = 2
+    checkpointer.counts.iterations = 2
     newest = checkpointer.save()
     assert os.listdir(folder) == ["ckpt-2"]
     assert build_checkpointer(folder, other).restore() == newest
@@ -403,7 +403,7 @@ def test_a_checkpoint_that_was_cut_off_is_no_checkpoint(tmp_path, one, other, su
             empty = [".ckpt-2.abc_1234"] if cut_off == "empty" else []  # a file, which is nobody's
             assert sorted(os.listdir(folder)) == sorted({*names, *empty})
             assert not os.listdir(folder / "best") and not os.listdir(folder / "evaluated")
-            restored.iterations = next_number
+            restored.counts.iterations = next_number
             newest = restored.save()
             assert newest == str(folder / f"ckpt-{next_number}")
             assert build_checkpointer(folder, other).restore() == newest
@@ -506,7 +506,7 @@ def test_a_save_before_the_first_update_keeps_the_state_of_the_optimizer(tmp_pat
     folder, (fresh, third) = copy_of(trained[0], tmp_path, "run"), (make_driver(seed=1), make_driver(seed=2))
     again = build_checkpointer(folder, fresh)
     again.restore()
-    again.iterations = 4  # experience was collected, no update was due
+    again.counts.iterations = 4  # experience was collected, no update was due
     again.save()
     assert build_checkpointer(folder, third).restore() == str(folder / "ckpt-4")
     assert_same(trained[2], state(third))
@@ -525,7 +525,7 @@ def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
     checkpointer = build_checkpointer(tmp_path, driver)
     for iterations in (1, 2):
         change(driver)
-        checkpointer.iterations = iterations
+        checkpointer.counts.iterations = iterations
         checkpointer.save()
     assert checkpointer.discard_diverged() == "; ckpt-2 has these weights and is set aside"
     assert sorted(os.listdir(tmp_path)) == ["ckpt-1", "ckpt-2.diverged"]
@@ -536,7 +536,7 @@ def test_checkpoints_of_weights_that_diverged_are_set_aside(tmp_path):
     change(driver)  # no checkpoint has these weights
     assert again.discard_diverged() == ""
     for iterations in (3, 4, 5, 6):
-        again.iterations = iterations
+        again.counts.iterations = iterations
         again.save()
     assert sorted(os.listdir(tmp_path)) == ["ckpt-4", "ckpt-5", "ckpt-6"]
 
@@ -571,11 +571,11 @@ def make_saver(path):
 def test_a_slow_replay_buffer_does_not_delay_the_weights(tmp_path, caplog):
     checkpointer, replayer = make_saver(tmp_path)
     for iterations in (1, 2):
-        checkpointer.iterations = iterations
+        checkpointer.counts.iterations = iterations
         assert checkpointer.save() == str(tmp_path / f"ckpt-{iterations}")
         assert (tmp_path / f"ckpt-{iterations}").exists()
     assert "is still being written" in caplog.text
-    checkpointer.iterations = 3
+    checkpointer.counts.iterations = 3
     checkpointer.save(is_last=True)  # the buffer of now is written after the one before
     assert (tmp_path / "ckpt-3").exists() and not replayer.paths
     replayer.written.set()
@@ -588,7 +588,7 @@ def test_a_replay_buffer_that_cannot_be_written_does_not_keep_the_weights_from_i
     replayer.written.set()
     replayer.error = OSError("no space left")
     for iterations in (1, 2):
-        checkpointer.iterations = iterations
+        checkpointer.counts.iterations = iterations
         checkpointer.save()
         with pytest.raises(SaveError, match="the replay buffer could not be saved: no space left"):
             checkpointer.wait_for_replay_buffer()

@@ -209,7 +209,7 @@ def copy_by_hand(trainer, parent, child):
     before = read_policies(trainer.save())
     trainer.learner.copy_policy(parent, child)
     counts_after = {name: counts(learner) for name, learner in learners.items()}
-    trainer.checkpoints.checkpointer.iterations += 1
+    trainer._counts.iterations += 1
     return Copy(before, read_policies(trainer.save()), counts_before, counts_after)
 
 
