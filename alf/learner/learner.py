@@ -209,7 +209,7 @@ class Learner(tf.Module, abc.ABC):
 
         After `note_copied_weights` a batch with a step of older weights is dropped.
         """
-        if not self.uses_env_info:
+        if experience.env_info and not self.uses_env_info:
             experience = experience._replace(env_info=())
         # One old step is enough to drop the batch: the learner takes only whole batches of the shape it
         # checked.

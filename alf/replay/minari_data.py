@@ -87,7 +87,8 @@ def from_minari(dataset_id: str, path: str) -> None:
     header = {"format": FORMAT, "version": VERSION, "row_spec": nest_to_json(row_spec), **layout}
     with replace_file(path) as whole, zipfile.ZipFile(whole, "w") as archive:
         write_array(archive, "header", np.array(json.dumps(header)))
-        for name, x in {**arrays, "begin": np.zeros(1, np.int64), "end": np.full(1, end)}.items():
+        places = {"begin": np.zeros(1, np.int64), "end": np.full(1, end), "position": np.full(1, end - 1)}
+        for name, x in {**arrays, **places}.items():
             write_array(archive, name, x)
 
 

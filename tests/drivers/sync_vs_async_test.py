@@ -164,7 +164,7 @@ def roll_in(driver_class, setting, seed):
     settings["num_env_threads"] = num_env_threads
     settings |= dict(learn_queue_cap=learn_queue_cap, unroll_length=unroll_length)
     driver = build_driver(driver_class, envs, learner, **settings)
-    return [in_a_row(unrolls).action for unrolls in collect(driver, driver.collect, num_envs, learner)]
+    return [in_a_row(unrolls).action for unrolls in collect(driver, num_envs, learner)]
 
 
 @pytest.mark.parametrize("setting", [FEW, PAIRS, WITHOUT_ACTORS, TWO_THREADS, ONE_THREAD])

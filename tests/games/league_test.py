@@ -302,9 +302,8 @@ def test_each_draw_is_another_one_and_follows_from_the_seed(tmp_path):
 
     def draw(seed, updates=20):
         """The opponents' versions in each of 12 draws from 21 versions."""
-        tf.random.set_seed(seed)
         league = League(num_opponents=2, snapshot_interval=10**6, draw_interval=1)
-        return Watched(tmp_path, league, updates).train(12)
+        return Watched(tmp_path, league, updates, seed).train(12)
 
     drawn = draw(seed=1)
     assert len({tuple(versions) for versions in drawn}) > 6

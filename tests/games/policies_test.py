@@ -244,7 +244,7 @@ def test_settings_come_from_the_scope_of_the_policy(tmp_path):
     )
     experiment = make_experiment(Policies(("a", "b")), algorithm=PPOAlgorithm)
     learners = driver_of(experiment).learner.learners
-    lags = {name: learner._max_policy_lag for name, learner in learners.items()}
+    lags = {name: learner.settings.max_policy_lag for name, learner in learners.items()}
     assert lags == {"a": 3, "b": None}
 
 

@@ -211,7 +211,7 @@ def test_sparse_gradients_and_equal_names_are_shown():
 
 def test_wrong_settings_are_named(subtests):
     for setting in ALL_SHOWN:
-        with subtests.test(setting), pytest.raises(ConfigError, match=f"Learner.{setting} is 1: "):
+        with subtests.test(setting), pytest.raises(ConfigError, match=f"LearnerSettings.{setting} is 1: "):
             make_learner(**{setting: 1})
 
 

@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.data_structures import Experience
+from alf.data_structures import Experience, PolicyState
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
 
 T, B = 3, 6
 
 
 def make_batch():
-    """A batch whose numbers say their row and environment: 10 * t + b; the state says b."""
+    """A pair whose numbers say their row and environment: 10 * t + b; the state says b."""
     x = tf.range(T + 1)[:, tf.newaxis] * 10 + tf.range(B)[tf.newaxis]
     fields = dict.fromkeys(Experience._fields, x)
-    return Experience(**{**fields, "observation": {"a": x[..., tf.newaxis], "b": x}, "state": (tf.range(B),)})
+    fields |= {"observation": {"a": x[..., tf.newaxis], "b": x}, "state": PolicyState(train=(tf.range(B),))}
+    return Experience(**fields), {"prepared": x}
 
 
 class Recorder:
@@ -26,11 +27,12 @@ class Recorder:
     def __init__(self, size):
         self.parts = tf.Variable(tf.zeros((0, T + 1, size), tf.int32), shape=(None, T + 1, size))
 
-    def __call__(self, batch):
+    def __call__(self, part):
+        batch, prepared = part
         size = batch.step_type.shape[1]
-        for x in (batch.observation["a"][..., 0], batch.observation["b"], batch.reward):
+        for x in (batch.observation["a"][..., 0], batch.observation["b"], batch.reward, prepared["prepared"]):
             tf.debugging.assert_equal(x, batch.step_type)
-        tf.debugging.assert_equal(batch.state[0], batch.step_type[0])
+        tf.debugging.assert_equal(batch.state.train[0], batch.step_type[0])
         assert batch.observation["a"].shape == (T + 1, size, 1)
         parts = tf.concat([self.parts, batch.step_type[tf.newaxis]], axis=0)
         self.parts.assign(parts)
@@ -83,16 +85,20 @@ def test_segments_are_shorter_unrolls_side_by_side(length):
     num_steps, num_segments = 6, 6 // length
     code = tf.range(num_steps + 1)[:, tf.newaxis] * 10 + tf.range(B)
     fields = dict.fromkeys(Experience._fields, code)
-    fields.update(observation={"a": code[..., tf.newaxis], "b": code}, state=(code[0],), weight=1 + code)
+    fields.update(observation={"a": code[..., tf.newaxis], "b": code}, weight=1 + code)
+    fields.update(state=PolicyState(train=(code[0],)))
     # The state that enters row t says t and the environment, as the rows do.
-    segments = split_in_segments(
-        Experience(**fields), length, lambda rows, state: (tf.ensure_shape(state[0], (B,)) + 10 * length,)
+    segments, prepared = split_in_segments(
+        (Experience(**fields), (code,)),
+        length,
+        lambda rows: (tf.ensure_shape(rows.state.train[0], (B,)) + 10 * length,),
     )
     starts = np.repeat(np.arange(num_segments) * length * 10, B) + np.tile(np.arange(B), num_segments)
     expected = starts + 10 * np.arange(length + 1)[:, np.newaxis]
     np.testing.assert_array_equal(segments.reward, expected)
+    np.testing.assert_array_equal(prepared[0], expected)
     np.testing.assert_array_equal(segments.observation["a"][..., 0], expected)
-    np.testing.assert_array_equal(segments.state[0], starts)
+    np.testing.assert_array_equal(segments.state.train[0], starts)
     weight = segments.weight.numpy()
     np.testing.assert_array_equal(weight[:-1], 1 + expected[:-1])
     assert not weight[-1].any(), "a segment's last row is the next one's first"

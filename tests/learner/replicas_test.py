@@ -83,6 +83,6 @@ def test_wrong_settings_are_named(tmp_path):
 def test_replicas_get_equal_parts():
     extended = mock.Mock(worker_devices=("CPU:0", "CPU:1", "CPU:2"))
     strategy = mock.Mock(spec=tf.distribute.MirroredStrategy, extended=extended)
-    batch = Experience(*[tf.zeros((5, 4))] * len(Experience._fields))
+    batch = Experience(*[tf.zeros((5, 4))] * len(Experience._fields)), ()
     with pytest.raises(ConfigError, match="3 replicas: their number must divide the sequences .* 4$"):
         Replicas(strategy, None).compute(batch)

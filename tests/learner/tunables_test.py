@@ -91,6 +91,7 @@ def test_an_assigned_value_counts_as_the_number_does(kind, subtests, monkeypatch
     monkeypatch.setattr(tf.random, "normal", lambda shape: tf.fill(shape, 0.3))
     plain, env = make_with_numbers(kind)
     tunable, _ = make_with_tunables(kind)
+    tunable.stream = plain.stream
     experience, start = collect(env, plain), [variable.numpy() for variable in list_state(plain)]
     expected = train_and_act(plain, experience, start)
     assert not are_equal(train_and_act(tunable, experience, start), expected)

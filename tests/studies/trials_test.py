@@ -25,31 +25,36 @@ RANGES = {
 
 def test_a_grid_is_the_literal_product():
     grid = parse_grid(
-        ["Adam.learning_rate=[1e-3, 0.1]", " a/B.c = ('x', None, (3, 4)) ", "Net.ctor=[@Sweep]"]
+        ["Adam.learning_rate=[1e-3, 0.1]", " a/SGD.momentum = (0.5, 0, 0.9) ", "Experiment.driver=[@Sweep]"]
     )
     expected = []
     for rate in ("0.001", "0.1"):
-        for value in ("'x'", "None", "(3, 4)"):
-            expected.append({"Adam.learning_rate": rate, "a/B.c": value, "Net.ctor": "@Sweep"})
+        for value in ("0.5", "0", "0.9"):
+            expected.append(
+                {"Adam.learning_rate": rate, "a/SGD.momentum": value, "Experiment.driver": "@Sweep"}
+            )
     assert plan_trials(Sweep(), grid) == expected
     assert plan_trials(Sweep(), {}) == [{}]
 
 
 WRONG_GRIDS = {
-    "no value": (["a.b"], "--grid=a.b: it must be NAME="),
+    "no value": (["SGD.momentum"], "--grid=SGD.momentum: it must be NAME="),
     "no name": (["=[1]"], "--grid==.1.: it must be NAME="),
-    "empty": (["a.b=[]"], r"--grid=a.b=\[\]: it must be a list of one or more values"),
-    "no list": (["a.b=3"], "--grid=a.b=3: it must be a list"),
-    "a text": (["a.b='12'"], "--grid=a.b='12': it must be a list"),
-    "twice": (["a.b=[1]", "a.b=[2]"], "^--grid has a.b twice: name it once$"),
+    "empty": (["SGD.momentum=[]"], r"--grid=SGD.momentum=\[\]: it must be a list of one or more values"),
+    "no list": (["SGD.momentum=3"], "--grid=SGD.momentum=3: it must be a list"),
+    "a text": (["SGD.momentum='12'"], "--grid=SGD.momentum='12': it must be a list"),
+    "twice": (["SGD.momentum=[1]", "SGD.momentum=[2]"], "^--grid has SGD.momentum twice: name it once$"),
     "two names": (
         ["x/LogUniform.low=[1]", "x/alf.population.LogUniform.low=[2]"],
         "^--grid has x/LogUniform.low and x/alf.population.LogUniform.low, which are the same: name it once$",
     ),
-    "value twice": (["a.b=[0.1, 2, 1e-1]"], "--grid=a.b=.*: 0.1 is there twice"),
-    "broken": (["a.b=[1, "], "--grid=a.b=.1,: it cannot be read"),
-    "word": (["a.b=[relu]"], "--grid=a.b=.relu.: it cannot be read"),
-    "reference": (["a.b=[@Nothing]"], "--grid=a.b=.@Nothing.: it cannot be read: .*Nothing"),
+    "value twice": (["SGD.momentum=[0.1, 2, 1e-1]"], "--grid=SGD.momentum=.*: 0.1 is there twice"),
+    "broken": (["SGD.momentum=[1, "], "--grid=SGD.momentum=.1,: it cannot be read"),
+    "word": (["SGD.momentum=[relu]"], "--grid=SGD.momentum=.relu.: it cannot be read"),
+    "reference": (
+        ["SGD.momentum=[@Nothing]"],
+        "--grid=SGD.momentum=.@Nothing.: it cannot be read: .*Nothing",
+    ),
 }
 
 

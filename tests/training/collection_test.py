@@ -15,7 +15,7 @@ import pytest
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.errors import ConfigError
-from alf.learner import ReplayLearner, optimizers
+from alf.learner import ReplayLearner, UnrollLearner, optimizers
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.training import Callback, Experiment
@@ -166,7 +166,7 @@ def test_offline_first_then_online(tmp_path, recorded, driver):
     if LEARNERS[driver] is ReplayLearner:
         assert mixed[0] > 6, "a mixed batch before anything was collected"
     else:
-        sources = trainer.learner.sources
+        sources = list(trainer.learner.sources)
         assert sources[:6] == [replayer.offline] * 6 and set(sources[6:]) == {replayer}
     online = replayer._online
     versions = online.gather(online.all_sequences(1), 1).policy_version
@@ -333,7 +333,16 @@ def test_too_little_was_collected(tmp_path):
         make_trainer(tmp_path, 6).train()
 
 
-UNROLLS = dict(exp_replayer="one_time", policy=ActorCriticPolicy, algorithm=ImpalaAlgorithm)
+def make_unroll_learner(algorithm, replayer):
+    return UnrollLearner(algorithm, optimizers.SGD(), replayer)
+
+
+UNROLLS = dict(
+    exp_replayer="one_time",
+    policy=ActorCriticPolicy,
+    algorithm=ImpalaAlgorithm,
+    learner=make_unroll_learner,
+)
 FROM, UNTIL = "Trainer.collect_from_iteration = 5", "Trainer.collect_until_env_steps = 100"
 
 

@@ -319,7 +319,7 @@ def test_what_a_cyclic_replayer_drops_is_counted_and_shown(tmp_path, caplog):
         trainer.driver.collect = lambda collect=collect, taken=taken: taken.append(collect()) or taken[-1]
         with caplog.at_level("INFO", "absl"):
             trainer.train()
-        collected += sum(taken)
+        collected += sum(int(count_transitions(x.step_type)) for batches in taken for x in batches)
         dropped.append(trainer.learner.replayer.num_dropped_steps)
         # Nothing waits after a train iteration.
         assert collected == trainer.counters["env_steps"] + dropped[-1]
