@@ -365,7 +365,7 @@ def test_other_actions_are_refused(action_spec):
 
 def test_gin_configures_it():
     gin.parse_config("""
-        ReplayLearner.optimizer = @Adam()
+        UnrollLearner.optimizer = @Adam()
         alf.EpsilonGreedyPolicy.epsilon = @LinearSchedule()
         LinearSchedule.start = 1.0
         LinearSchedule.end = 0.1

@@ -530,7 +530,7 @@ def test_other_actions_are_refused(action_spec):
 
 def test_gin_configures_it():
     gin.parse_config("""
-        ReplayLearner.optimizer = {"actor": @actor/Adam(), "critic": @Adam(), "alpha": @Adam()}
+        UnrollLearner.optimizer = {"actor": @actor/Adam(), "critic": @Adam(), "alpha": @Adam()}
         actor/Adam.learning_rate = 0.5
         Adam.learning_rate = 0.25
         PolicyNetwork.fc_layer_params = (8,)
