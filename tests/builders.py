@@ -74,7 +74,7 @@ def build_learner(algorithm, optimizer=None, make=None, replayer=None, **kwargs)
         algorithm, optimizer, replayer, **kwargs: the arguments.
         make: the class, or a callable like it, such as a part of a class. None: the one for the replayer.
     """
-    settings = take_fields(LearnerSettings, kwargs)
+    settings = take_fields(LearnerSettings, kwargs, kwargs.pop("settings", None))
     if replayer is not None:
         kwargs["replayer"] = replayer
     make = make or (ReplayLearner if isinstance(replayer, SequenceReplayer) else UnrollLearner)

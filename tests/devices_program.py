@@ -64,7 +64,7 @@ def train(kind, driver_class, learner_device):
             learner_device=learner_device,
         )
     )
-    policy = getattr(driver, "_policy", driver.learner.policy)
+    policy = getattr(driver, "_acting", driver.policy)
     places = note_devices(policy)
     results, batches = set(), set()
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
-from alf.core.annotations import Array, Environment
+from alf.core.annotations import Environment
 from alf.core.devices import device_of
 from alf.core.nest_utils import add_leading_dims
 from alf.core.tf_runtime import (
@@ -119,7 +119,7 @@ class AsyncOffPolicyDriver(Driver):
         if num_envs:
             self.clocks.actors += [StageClock() for _ in range(num_actors)]
             self.clocks.environments += [StageClock() for _ in range(num_loops)]
-            ask, stage = (queues.ask_actor, ASK) if num_actors else (self._answer_inline, INFERENCE)
+            ask, stage = (queues.ask_actor, ASK) if num_actors else (None, INFERENCE)
             self._threads.unroller = self._unroller = EnvUnroller(
                 self._envs,
                 specs,
@@ -179,6 +179,9 @@ class AsyncOffPolicyDriver(Driver):
     def _make_sampling_threads(self):
         """Makes a list of `ActorThread`s and a list of `EnvThread`s."""
         queues, index = self._tf_queues, tf.TensorSpec((), tf.int32)
+        if not self.clocks.actors:
+            # Now, because the stream may be replaced before. Not a method: the graphs would hold the driver.
+            self._unroller.ask_policy = functools.partial(answer_frame, *self._answering(), self._loop_specs)
         # All traces are made before a thread starts: the threads only call finished graphs.
         first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
         unroll = self._unroller.trace(self._unroll_and_enqueue, self._loop_specs.frame_spec(self._acting))
@@ -206,9 +209,6 @@ class AsyncOffPolicyDriver(Driver):
         """Returns what answers need: policy, stream, device, and the permits to read weights that change."""
         weights = None if self._copy_period is None else self._tf_queues.weights
         return self._acting, self.stream, self.actor_device, weights
-
-    def _answer_inline(self, env_index: Array, frame: Any) -> Any:
-        return answer_frame(*self._answering(), self._loop_specs, env_index, frame)
 
     def _make_collector_thread(self):
         """Starts the collectors in other processes, and makes the thread that receives their unrolls."""

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SyncOffPolicyDriver: makes the same data as the asynchronous driver, one environment at a time."""
 
+import functools
 import queue
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
-from alf.core.annotations import Array, Environment
+from alf.core.annotations import Environment
 from alf.core.tf_runtime import SPARE_THREADS, reserve_threads, single_threaded
 from alf.data_structures import Experience
 from alf.drivers.actor_thread import answer_frame
@@ -73,7 +74,7 @@ class SyncOffPolicyDriver(Driver):
             specs,
             policy,
             self._unroll_length,
-            self._answer,
+            None,
             self.clocks.environments * specs.num_envs,  # one thread steps all of them
             overwrite_policy_output,
             sticky=self.settings.sticky,
@@ -81,14 +82,13 @@ class SyncOffPolicyDriver(Driver):
         )
         self._handover = Handover()
 
-    def _answer(self, env_index: Array, frame: Any) -> Any:
-        # No copy of the weights: the learner rests meanwhile.
-        answering = self.policy, self.stream, self.actor_device, None
-        return answer_frame(*answering, self.specs, env_index, frame)
-
     def start(self) -> None:
         """Traces the graphs, starts the thread, and waits until all environments are reset."""
         self._threads.begin()
+        # Not in the constructor: the stream may be replaced until now. No copy of the weights: the learner
+        # rests meanwhile.
+        answering = self.policy, self.stream, self.actor_device, None, self.specs
+        self._unroller.ask_policy = functools.partial(answer_frame, *answering)
         # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
         # there.
         with single_threaded():

@@ -37,8 +37,8 @@ class EnvUnroller:
         specs: `EnvSpecs` of the environments.
         policy: `Policy` that chooses the actions.
         unroll_length: int, T, transitions of an unroll.
-        ask: callable (env_index, `Frame`) -> (`PolicyStep`, version). It is called while the graph is traced,
-            and adds the operations that choose an action.
+        ask: callable (env_index, `Frame`) -> (`PolicyStep`, version), or None for now. It is called while the
+            graph is traced, and adds the operations that choose an action.
         clocks: list with a `StageClock` for each loop, of the thread that runs it.
         overwrite_policy_output: bool, as in `Driver`.
         sticky: bool, as in `DriverSettings`.
@@ -48,6 +48,7 @@ class EnvUnroller:
         num_loops: int, L.
         calls: list with an entry for each environment: None, or, while `reset`, `step` or `ask` runs, the
             pair of "reset", "step" or "call" and the start in seconds of `time.monotonic`.
+        ask_policy: the argument `ask`; another callable may be set before a graph is traced.
         begins: list of bools, whether each loop begins new episodes before its next unroll.
     """
 
@@ -78,7 +79,7 @@ class EnvUnroller:
         self._state_spec = policy.policy_step_spec.state
         self._answer_spec = _answer(*self._loop_specs.reply_spec(policy))
         self._unroll_length = unroll_length
-        self._ask = ask
+        self.ask_policy = ask
         self._clocks = clocks
         self._ask_stage = ask_stage
         self._overwrites = overwrite_policy_output
@@ -224,7 +225,7 @@ class EnvUnroller:
         answers = _make_arrays(length, self._answer_spec)
 
         def body(t, frame, seen, answers):
-            policy_step, version = self._ask(env_index, frame)
+            policy_step, version = self.ask_policy(env_index, frame)
             answers = _write(answers, t, _answer(policy_step, version))
             # A FIRST step in row 0 or 1 begins the episode of this unroll: in row 1 it follows a LAST step,
             # the end of the unroll before. A FIRST step in a later row waits for the next unroll.

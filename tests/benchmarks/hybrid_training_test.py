@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from alf.data_structures import FIRST
+from alf.learner import LearnerSettings
 from tests.benchmarks.conftest import import_program
-from tests.builders import build_learner
 
 pytestmark = pytest.mark.programs
 
@@ -37,8 +37,7 @@ def test_each_kind_trains(kind, demonstration, monkeypatch):
     # Most of the time would go into episodes of 999 steps, and into XLA, once for each kind.
     monkeypatch.setattr(hybrid, "load", functools.partial(hybrid.load, max_episode_steps=50))
     if kind != "hybrid":
-        make_learner = lambda *args, jit_compile: build_learner(*args)  # noqa: E731
-        monkeypatch.setattr(hybrid, "Learner", make_learner)
+        monkeypatch.setattr(hybrid, "LearnerSettings", lambda jit_compile: LearnerSettings())
     path, _ = demonstration
     settings = dict(seed=0, num_updates=4, evaluate_every=2, updates_per_train_iter=2)
     updates, env_steps, seconds, returns = hybrid.run(kind, path, **settings)

@@ -85,7 +85,7 @@ def test_it_names_what_to_measure_as_alf_train_does(bench):
 
 def test_each_step_is_measured_once():
     progress = types.SimpleNamespace(updates=7)
-    driver = types.SimpleNamespace(learner=types.SimpleNamespace(progress=progress))
+    learner = types.SimpleNamespace(progress=progress)
     calls = []
 
     def iterate():
@@ -93,7 +93,7 @@ def test_each_step_is_measured_once():
         progress.updates += 2
         return 5
 
-    speed = measure(driver, iterate, 0.01)
+    speed = measure(learner, iterate, 0.01)
     assert (speed.env_steps, speed.updates) == (5 * len(calls), 2 * len(calls))
     assert speed.seconds >= 0.01
 

@@ -121,6 +121,7 @@ KINDS = {
         Experiment.policy = @alf.EpsilonGreedyPolicy
         Experiment.algorithm = @DqnAlgorithm
         QValueNetwork.fc_layer_params = (8,)
+        ReplayLearner.optimizer = @Adam()
       """,
     "sac": COMMON
     + REPLAY
@@ -136,8 +137,8 @@ KINDS = {
       """,
 }
 for _kind in ("dqn", "sac"):  # nothing reads it
-    KINDS[_kind] = KINDS[_kind].replace("ActorCriticNetwork.fc_layer_params = (8,)\n", "")
-KINDS["sac"] = KINDS["sac"].replace("UnrollLearner.optimizer = @Adam()\n", "")  # it has three
+    for _line in ("ActorCriticNetwork.fc_layer_params = (8,)\n", "UnrollLearner.optimizer = @Adam()\n"):
+        KINDS[_kind] = KINDS[_kind].replace(_line, "")
 
 
 def write_config(folder, kind):

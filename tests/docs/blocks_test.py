@@ -118,7 +118,9 @@ def run_python(block, names, **_):
 def run_gin(block, folder, **_):
     rest = page_setup.RESTS.get((block.page, block.first_line), page_setup.Rest())
     paths = []  # a file for each, because a file may not set a name twice
-    for i, text in enumerate((rest.envs, page_setup.RUN, rest.before, block.text, rest.after)):
+    replays = any(x in rest.before + block.text for x in ("ReplayLearner", "DqnAlgorithm", "SacAlgorithm"))
+    run = page_setup.RUN.replace("UnrollLearner", "ReplayLearner") if replays else page_setup.RUN
+    for i, text in enumerate((rest.envs, run, rest.before, block.text, rest.after)):
         paths.append(folder / f"block_{i}.gin")
         paths[-1].write_text(text)
     gin.clear_config()

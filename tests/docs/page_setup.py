@@ -48,9 +48,6 @@ class Rest(NamedTuple):
 
 # By page and first line of the block.
 RESTS = {
-    ("docs/vector_envs.md", "Experiment.num_groups = 1"): Rest(
-        after="alf.environments.load.batch_size = 4\nalf.environments.load.num_workers = 2\n"
-    ),
     ("docs/data.md", "RewardWeighting.weights = (1.0, 0.5, -0.1)"): Rest(
         'import page_envs\nalf.environments.load.name = "ThreeRewards-v0"\n'
     ),
@@ -88,14 +85,14 @@ from alf.learner import optimizers
 from alf.algorithms import ImpalaAlgorithm
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.environments import load
-from alf.learner import Learner
+from alf.learner import UnrollLearner
 from alf.policies import ActorCriticPolicy
 import tensorflow as tf
 
 envs = [load("CartPole-v1", batch_size=2)]
 specs = EnvSpecs(envs)
 policy = ActorCriticPolicy(specs.observation, specs.action)
-learner = build_learner(ImpalaAlgorithm(policy), optimizers.Adam())
+learner = UnrollLearner(ImpalaAlgorithm(policy), optimizers.Adam())
 """
 PYTHON = {
     "docs/tensorboard.md": _ENVS,

@@ -179,8 +179,8 @@ def test_tunables_change_without_another_graph(parent):
 
 
 def test_another_setting_makes_another_trainer_from_the_checkpoint(make_member, monkeypatch):
-    def move(update, experience):
-        for variable in update.algorithm.trainable_variables:
+    def move(learner, experience):
+        for variable in learner.algorithm.trainable_variables:
             variable.assign_add(tf.ones_like(variable))
 
     member = make_member()
@@ -277,7 +277,7 @@ def test_a_checkpoint_that_its_owner_has_removed_is_replaced_by_a_newer_one(
 def test_a_member_that_has_diverged_reports_it_and_goes_on_with_another_order(
     parent, make_child, index, monkeypatch
 ):
-    def diverge(update, experience):
+    def diverge(learner, experience):
         if find_tunables(member.trainer.learner)["Adam.learning_rate"][0].value > 1.0:
             raise DivergedError("its loss is not finite")
 

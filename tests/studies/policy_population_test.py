@@ -76,6 +76,8 @@ UniformReplayer.capacity = 5000
 ReplayLearner.mini_batch_size = 8
 ReplayLearner.replay_ratio = 0.25
 QValueNetwork.fc_layer_params = (8,)
+ReplayLearner.optimizer = @Adam()
+UnrollLearner.optimizer = None
 ActorCriticNetwork.fc_layer_params = None
 """
 ENV = functools.partial(MatchObservationEnvironment, BATCH_SIZE, episode_length=EPISODE_LENGTH)
@@ -502,9 +504,9 @@ def test_a_copy_never_learns_from_the_weights_from_before(tmp_path, monkeypatch,
         copy_policy(group, parent, child)
         bounds[child] = int(group.learners[child].progress.updates)
 
-    def check(update, experience):
+    def check(learner, experience):
         learners = trainer.learner.learners.items()
-        ((name, learner),) = [(name, one) for name, one in learners if one._update is update]
+        (name,) = [name for name, one in learners if one is learner]
         oldest = int(tf.reduce_min(experience.policy_version))
         assert bounds.get(name, 0) <= oldest <= int(learner.progress.updates)
         versions.append(oldest)
@@ -528,7 +530,8 @@ def test_a_batch_with_a_single_old_step_is_dropped(tmp_path):
         learner.replayer = types.SimpleNamespace(observe=note)
 
     def observe(name, *versions):
-        group.learners[name].observe(types.SimpleNamespace(policy_version=tf.constant(versions, tf.int64)))
+        batch = types.SimpleNamespace(policy_version=tf.constant(versions, tf.int64), env_info=())
+        group.learners[name].observe(batch)
 
     group.learners["policy_1"].progress.updates.assign(6)
     observe("policy_1", 0, 6)
@@ -606,8 +609,8 @@ def test_nobody_copies_one_that_has_diverged_in_the_same_train_iteration(tmp_pat
 
 
 def test_without_a_good_policy_the_run_ends_with_the_name_of_the_bad_one(tmp_path, monkeypatch):
-    def diverge(update, experience):
-        if update is trainer.learner.learners["policy_1"]._update:
+    def diverge(learner, experience):
+        if learner is trainer.learner.learners["policy_1"]:
             raise DivergedError("its loss is not finite")
 
     learn_nothing(monkeypatch, diverge)
