@@ -67,6 +67,7 @@ def main():
     observe = learner.observe
     learner.observe = lambda experience: (observed.append(experience), observe(experience))
     own_start = values(learner)
+    learner.synchronize()
     driver.start()
     start = values(learner)
     for _ in range(NUM_ITERATIONS):

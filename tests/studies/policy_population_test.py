@@ -77,8 +77,6 @@ ReplayLearner.mini_batch_size = 8
 ReplayLearner.replay_ratio = 0.25
 QValueNetwork.fc_layer_params = (8,)
 ReplayLearner.optimizer = @Adam()
-UnrollLearner.optimizer = None
-ActorCriticNetwork.fc_layer_params = None
 """
 ENV = functools.partial(MatchObservationEnvironment, BATCH_SIZE, episode_length=EPISODE_LENGTH)
 
@@ -101,9 +99,9 @@ class Act(Callback):
 
 def make_trainer(root_dir, config="", num_iterations=None, act=None, env=ENV, **kwargs):
     gin.clear_config()
-    dqn = "DqnAlgorithm" in config
-    base = "\n".join(x for x in CONFIG.splitlines() if not dqn or "ActorCriticNetwork" not in x)
-    parse_config([], [base, config.replace("ActorCriticNetwork.fc_layer_params = None\n", "")])
+    unread = ("ActorCriticNetwork", "UnrollLearner") if "DqnAlgorithm" in config else ()
+    base = "\n".join(line for line in CONFIG.splitlines() if not line.startswith(unread))
+    parse_config([], [base, config])
     with wrong_calls_are_config_errors():
         driver = driver_of(Experiment(env=env))
         stop = functools.partial(StopCriteria, num_iterations=num_iterations)
@@ -527,7 +525,7 @@ def test_a_batch_with_a_single_old_step_is_dropped(tmp_path):
     group = trainer.learner
     for name, learner in group.learners.items():
         note = lambda batch, name=name: seen.append((name, batch.policy_version.numpy().tolist()))  # noqa: E731
-        learner.replayer = types.SimpleNamespace(observe=note)
+        learner.replayer = types.SimpleNamespace(observe=note, clear=lambda: None)
 
     def observe(name, *versions):
         batch = types.SimpleNamespace(policy_version=tf.constant(versions, tf.int64), env_info=())
