@@ -276,7 +276,7 @@ def test_the_best_checkpoint_is_kept(tmp_path):
     checkpointer, best = trainer.checkpoints.checkpointer, tmp_path / "checkpoints" / "best"
     policies = {}
     for number, mean, is_best in ((2, 1.0, True), (3, 0.5, False), (4, 1.0, False), (5, 2.0, True)):
-        checkpointer.counts.iterations = number
+        trainer._counts.iterations = number
         for variable in trainer.learner.policy.trainable_variables:
             variable.assign_add(tf.ones_like(variable))
         path = checkpointer.save_for_evaluation()
@@ -288,7 +288,7 @@ def test_the_best_checkpoint_is_kept(tmp_path):
     assert content["figures"]["return"]["mean"] == 2.0 and content["env_steps"] == 5
     # More checkpoints follow, which do not touch the best one.
     for number in range(6, 10):
-        checkpointer.counts.iterations = number
+        trainer._counts.iterations = number
         checkpointer.save()
     agent = load_agent(tmp_path, "best", trainer.learner.policy.copy())
     for ours, theirs in zip(agent.policy.variables, policies[5].variables, strict=True):
