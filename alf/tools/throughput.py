@@ -100,15 +100,14 @@ def sample(driver):
 
 
 def collect_and_train(driver, learner):
-    """Makes one train iteration. Returns the number of collected environment steps, and the summary."""
-    steps = 0
+    """Makes one train iteration. Returns the environment steps that it learned from, and the summary."""
+    before = int(learner.progress.env_steps)
     for experience in driver.collect():
         learner.observe(experience)
         driver.clocks.learner.lap(STORE)
-        steps += int(count_transitions(experience.step_type))
     summary = learner.train()
     driver.clocks.learner.lap(TRAIN)
-    return steps, summary
+    return int(learner.progress.env_steps) - before, summary
 
 
 def measure(learner, iterate, seconds, show=None):
