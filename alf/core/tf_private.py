@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The names of TensorFlow that ALF uses although they are not public: nine, and all of them here.
+"""The names of TensorFlow that ALF uses although they are not public: ten, and all of them here.
 
 Each says why the public way is not enough. tests/core/tf_private_test.py fails where a version of TensorFlow
-changes one of them. Importing this module changes nothing in the process. A tenth is in `alf.core.startup`,
-which runs before TensorFlow is imported.
+changes one of them. Importing this module changes nothing in the process. Another one is in
+`alf.core.startup`, which runs before TensorFlow is imported.
 """
 
 import ctypes
@@ -27,6 +27,14 @@ def use_executor(name):
     2: public is only the choice in a `ConfigProto` of a session.
     """
     return context.function_executor_type(name)
+
+
+def use_eager_mode():
+    """Context manager in which operations run at once, whatever graph the thread is building.
+
+    10: `tf.init_scope` leaves the graphs of `tf.function`, but not a `tf.Graph` that is the default one.
+    """
+    return context.eager_mode()
 
 
 def call_flat(concrete, tensors, captured):

@@ -11,6 +11,7 @@ import tensorflow as tf
 from alf.core.annotations import Nest, NestedSpec
 from alf.core.devices import HOST
 from alf.core.nest_utils import find_mismatch
+from alf.core.tf_private import use_eager_mode
 
 # Part of the names of queues: TensorFlow gives the same queue to all that use one name.
 _numbers = itertools.count()
@@ -96,7 +97,7 @@ class _Deleter:
 
     def __del__(self):
         # Wherever Python frees it: the thread may be building a graph, or the process may be ending.
-        with contextlib.suppress(AttributeError, TypeError), tf.init_scope(), tf.device(HOST):
+        with contextlib.suppress(AttributeError, TypeError), use_eager_mode(), tf.device(HOST):
             tf.raw_ops.DestroyResourceOp(resource=self._handle, ignore_lookup_error=True)
 
 

@@ -109,7 +109,8 @@ class ReplayLearner(Learner):
     def observe(self, experience: Experience) -> None:
         super().observe(experience)
         if not self._has_dropped:
-            self._fresh_steps += int(count_transitions(experience.step_type))
+            with tf.device(HOST):  # where the experience is
+                self._fresh_steps += int(count_transitions(experience.step_type))
 
     def _make_due_updates(self) -> tuple[dict[str, Array], Any]:
         """Makes the updates for the steps observed since the last call.

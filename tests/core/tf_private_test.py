@@ -37,7 +37,7 @@ def test_they_are_in_one_module():
     numbers = re.findall(
         r"^ *(?:# |__all__ = .*# )?(\d+): ", (SOURCES / "core/tf_private.py").read_text(), re.M
     )
-    assert sorted(map(int, numbers)) == list(range(1, 10))
+    assert sorted(map(int, numbers)) == list(range(1, 11))
 
 
 def test_specs_with_bounds_are_those_of_tf_agents():
@@ -69,6 +69,20 @@ def test_an_executor_runs_operations_one_after_another_or_side_by_side(name, mee
     with tf.device("CPU:0"), tf_private.use_executor(name):
         assert both(tf.constant(0.0)) == 2.0
     assert outcomes == [meets] * 2
+
+
+def test_operations_run_at_once_in_any_graph():
+    results = []
+
+    @functools.partial(tf.function, autograph=False)
+    def traced():
+        with tf_private.use_eager_mode():
+            results.append(int(tf.constant(1) + 1))
+
+    with tf.Graph().as_default(), tf_private.use_eager_mode():
+        results.append(int(tf.constant(1) + 1))
+    traced()
+    assert results == [2, 2]
 
 
 def test_a_function_is_called_with_tensors_and_what_it_has_captured():

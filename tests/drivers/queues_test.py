@@ -2,6 +2,8 @@
 """Queues of nests: what goes in comes out, and whoever waits is woken when they close."""
 
 import collections
+import contextlib
+import gc
 import threading
 import time
 from typing import NamedTuple
@@ -126,6 +128,17 @@ def test_arrays_and_numbers_are_converted():
     queue = NestFIFOQueue(1, {"a": VECTOR, "b": INT})
     queue.enqueue({"a": np.float32([1, 2]), "b": 3})
     assert_same(queue.dequeue(), {"a": tf.constant([1.0, 2.0]), "b": tf.constant(3)})
+
+
+@pytest.mark.parametrize("building", [contextlib.nullcontext, lambda: tf.Graph().as_default()])
+def test_python_may_free_a_queue_while_a_graph_is_built(building):
+    queue = NestFIFOQueue(1, tf.TensorSpec((), tf.int32))
+    handle = queue.handle
+    with building():
+        del queue  # an error here would be a warning, which pytest makes an error
+        gc.collect()
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.raw_ops.QueueSizeV2(handle=handle)
 
 
 def test_shapes_are_static_in_the_graph():

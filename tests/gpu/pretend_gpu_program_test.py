@@ -160,7 +160,7 @@ def test_an_exported_model_does_not_depend_on_the_gpu(run, tmp_path):
 
 
 def test_what_crosses_between_host_and_gpu(run):
-    """The numbers of copies, and of bytes, of a collection and of an update.
+    """The numbers of copies, and of bytes, of a collection, of its way to the learner and of an update.
 
     With ALF_WRITE_GOLDEN=1 in the environment it writes them anew.
     """

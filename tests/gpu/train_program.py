@@ -94,7 +94,7 @@ def example(name, root_dir, *changes):
 
 
 def describe(run):
-    learner, policy = run.learner, getattr(run.driver, "_policy", run.learner.policy)
+    learner, policy = run.learner, getattr(run.driver, "_acting", run.driver.policy)
     with open(os.path.join(run.root_dir, "run.json")) as file:
         recorded = json.load(file)["devices"]
     buffers = [getattr(x.replayer, "rows", ()) for x in learner.learners.values()]
@@ -122,7 +122,7 @@ def zeros(spec):
 
 
 def traffic(algorithm, env, *settings):
-    """Counts what crosses in a train iteration of a workload: in the collection and in the update."""
+    """Counts what crosses in a train iteration of a workload: when it collects, observes and updates."""
     values = {name: eval(value) for name, _, value in (x.partition("=") for x in settings)}
     counts = {}
 
@@ -132,6 +132,7 @@ def traffic(algorithm, env, *settings):
         def on_train_iter(self, trainer, summary):
             if trainer.counters["iterations"] == 3:
                 counted(trainer.driver, "collect", counts)
+                counted(trainer.learner, "observe", counts)
                 counted(trainer.learner, "train", counts)
             elif trainer.counters["iterations"] == 4:
                 trainer.stop("counted")
