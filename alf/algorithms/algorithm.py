@@ -154,7 +154,7 @@ class Algorithm(tf.Module, abc.ABC):
 
         Args:
             experience: `Experience` of [T+1, B, ...], the argument of `train_step`.
-            train_info: the result of `train_step`; with `LearnerSettings.strategy` a tuple with one result
+            train_info: the result of `train_step`; with `Experiment.strategy` a tuple with one result
                 for each replica.
         """
 
@@ -182,7 +182,7 @@ class Algorithm(tf.Module, abc.ABC):
 
         Args:
             experience: `Experience` of [T+1, B, ...], the argument of `train_step`.
-            train_info: the result of `train_step`, before the weights change; with `LearnerSettings.strategy`
+            train_info: the result of `train_step`, before the weights change; with `Experiment.strategy`
                 a tuple with one result for each replica.
             loss_info: the result of `calc_loss`.
 

@@ -200,6 +200,7 @@ _WRONG_NAMES = {  # from a pattern of gin's text to a function of the statement 
     r"No configurable matching '([\w.]+)'": _explain_configurable,
     r"No configurable matching reference '@(?:\w+/)*([\w.]+)": _explain_configurable,
     r"Configurable '([\w.]+)' doesn't have a parameter named '(\w+)'": _explain_parameter,
+    r"Configurable '([\w.]+)' has denylisted kwarg '(\w+)'": _explain_parameter,
     r"Ambiguous selector '([\w.]+)'": _explain_ambiguous,
 }
 

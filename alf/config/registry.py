@@ -15,7 +15,7 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import gin
@@ -53,10 +53,13 @@ def has_tf_agents() -> bool:
     return "alf.adapters.tf_agents_metric" in sys.modules
 
 
-def register(target: Target, name: str, module: str) -> Target:
-    """Makes a class or function configurable, also if the program has locked its configuration before."""
+def register(target: Target, name: str, module: str, passed: Sequence[str] = ()) -> Target:
+    """Makes a class or function configurable, also if the program has locked its configuration before.
+
+    Bindings of the arguments `passed` are errors.
+    """
     with unlocked():
-        made: Target = gin.configurable(name, module=module)(target)
+        made: Target = gin.configurable(name, module=module, denylist=list(passed) or None)(target)
     return made
 
 
@@ -329,14 +332,13 @@ def _bind_callables(value):
     return bind_arguments(functools.partial(value)) if is_bound else value
 
 
-def find_argument(make: Callable[..., Any], name: str, evaluates: bool = True) -> Any:
+def find_argument(make: Callable[..., Any], name: str) -> Any:
     """Returns the argument that a call of `make` in the current scope would have: of gin, or its default.
 
-    It is None if there is no such argument, or if it has no value yet. Without `evaluates` it may be a
-    reference of gin, and nothing that gin would make is made.
+    It is None if there is no such argument, or if it has no value yet.
     """
     if isinstance(make, functools.partial):
-        return make.keywords[name] if name in make.keywords else find_argument(make.func, name, evaluates)
+        return make.keywords[name] if name in make.keywords else find_argument(make.func, name)
     entry, scope = _find_entry(make)
     if entry is not None:
         make = entry.wrapped
@@ -344,7 +346,7 @@ def find_argument(make: Callable[..., Any], name: str, evaluates: bool = True) -
             bound = gin.get_bindings(make, resolve_references=False)
             if name in bound:
                 # A deep copy is how gin evaluates macros and `@Other()`.
-                return copy.deepcopy(bound[name]) if evaluates else bound[name]
+                return copy.deepcopy(bound[name])
     parameter = inspect.signature(make).parameters.get(name)
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 

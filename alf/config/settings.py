@@ -44,6 +44,9 @@ class Role(enum.Enum):
         return self in (Role.CONDITION, Role.ADJUSTABLE)
 
 
+# Of an argument that only ALF passes, such as the replayer of a learner: gin cannot bind it, and no list of
+# settings has it. So it is with other parts of ALF that have no default.
+PASSED = object()
 Seed = Annotated[int | None, AtLeast(0), Role.SEED]
 Timeout = Annotated[float, Above(0), Role.EXECUTION]  # seconds
 
@@ -103,7 +106,9 @@ def configurable(
 
     def register(target: Target) -> Target:
         # The check is inside of gin's wrapper, so that it sees the values that gin has added to the call.
-        made = registry.register(checked(target, name) if checks else target, name or target.__name__, module)
+        passed = [x.name for x in inspect.signature(target).parameters.values() if _is_passed(x)]
+        target = checked(target, name) if checks else target
+        made = registry.register(target, name or target.__name__, module, passed)
         if claims_name:
             registry.claim_name(made.__name__, f"{module}.{made.__name__}")
         # By the object, so that it holds for this class alone. An attribute, like `Callback.settings_role`,
@@ -183,6 +188,12 @@ def _is_part(parameter):
     return parameter.default is parameter.empty and is_object
 
 
+def _is_passed(parameter):
+    """Returns whether only ALF passes an argument, so that it is no setting."""
+    is_named = parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return is_named and (_is_part(parameter) or PASSED in getattr(parameter.annotation, "__metadata__", ()))
+
+
 def check_value(name: str, value: Any, annotation: Any) -> None:
     """Raises ConfigError unless an annotation allows the value of the setting `name`."""
     check_kind(name, value, find_kind(annotation))
@@ -214,7 +225,7 @@ def settings_of(owner: str) -> dict[str, Setting]:
     usual: Any = _roles.get(inspect.unwrap(function)) or getattr(function, "settings_role", Role.CONDITION)
     settings = {}
     for x in parameters:
-        if x.kind is not x.VAR_POSITIONAL:
+        if x.kind is not x.VAR_POSITIONAL and not _is_passed(x):
             name = "**" * (x.kind is x.VAR_KEYWORD) + x.name
             # An argument with the name "seed" is a seed also in the user's classes, which know no roles.
             role = _find_marker(x.annotation) or (Role.SEED if x.name == "seed" else usual)

@@ -41,6 +41,8 @@ class Learner(tf.Module, abc.ABC):
             algorithm has its own `update_with_gradient`.
         replayer: `Replayer` that keeps the experience between `observe` and `train`.
         settings: `LearnerSettings`; None takes the defaults.
+        strategy: `tf.distribute.Strategy` whose replicas share the work of each update. None: one device
+            makes the updates.
 
     Attributes:
         algorithm, replayer, settings: as the arguments.
@@ -69,6 +71,7 @@ class Learner(tf.Module, abc.ABC):
         optimizer: OptimizerSetting | Mapping[str, OptimizerSetting] | None,
         replayer: Any,
         settings: LearnerSettings | None,
+        strategy: tf.distribute.Strategy | None,
     ) -> None:
         super().__init__(name="learner")
         name = type(self).__name__
@@ -106,7 +109,7 @@ class Learner(tf.Module, abc.ABC):
         self.replayer = replayer
         # The learner holds them: a replayer is not a `tf.Module`, and checkpoints must find the variables.
         self._tunables = replayer.list_tunables()
-        self._update = Update(algorithm, self._optimizer, self.dropped_steps, settings)
+        self._update = Update(algorithm, self._optimizer, self.dropped_steps, settings, strategy)
         self.peers = self._update.peers
         # An algorithm without `summarize_rollout` of its own does not pay for the call at each batch.
         summarizes = type(algorithm).summarize_rollout is not Algorithm.summarize_rollout
@@ -254,6 +257,19 @@ class Learner(tf.Module, abc.ABC):
 
         Returns the mean of the summaries of the updates, a dict of float32 scalars, empty without updates;
         and the `Experience` of [Q, T+1, B, ...] for `Algorithm.after_train_iter`, or ().
+        """
+
+    def _trace_updates(self, *args):
+        """Calls `_make_updates` of a learner in the graph; its draws are `stream` at the count of updates."""
+        # The variable, which each draw reads: a loop of updates is traced once.
+        with self.stream.at([(0, self.progress.updates)]):
+            return self._make_updates(*args)
+
+    @abc.abstractmethod
+    def _make_updates(self, inputs, *static):
+        """Makes updates in the graph with a nest of tensors. Returns a dict of scalars to show.
+
+        Each `static`, hashable, has its own trace.
         """
 
     def histograms(self) -> dict[str, Any]:

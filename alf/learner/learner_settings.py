@@ -2,7 +2,7 @@
 """LearnerSettings: the settings that all learners share."""
 
 import dataclasses
-from typing import Annotated, Any
+from typing import Annotated
 
 import tensorflow as tf
 
@@ -24,9 +24,6 @@ class LearnerSettings:
             steps.
         jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
             convolutions on CPUs slower. Random numbers in the loss follow the seed, but they are other ones.
-        strategy: `tf.distribute.Strategy` whose replicas share the work of each update; in gin,
-            `@MirroredStrategy()`. None: one device makes the updates. A strategy of several learner processes
-            is set by `Experiment.strategy`, not here.
         train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.
             Checkpoints hold it. None: no such counter.
         debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards of the
@@ -40,7 +37,6 @@ class LearnerSettings:
     max_grad_norm: PositiveFloat | None = None
     max_policy_lag: NonNegativeInt | None = None
     jit_compile: Annotated[bool, Role.EXECUTION] = False
-    strategy: Annotated[Any, Role.EXECUTION] = None
     train_step_counter: Annotated[tf.Variable | None, Role.EXECUTION] = None
     debug_summaries: Annotated[bool, Role.EXECUTION] = False
     rollout_summaries: Annotated[bool, Role.EXECUTION] = False

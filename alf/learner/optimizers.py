@@ -267,7 +267,7 @@ class KerasOptimizer(Optimizer):
         ConfigError: if there is no such optimizer or setting, or if a setting would have no effect.
     """
 
-    def __init__(self, optimizer: Any, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, optimizer: str | Any, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(0.0)
         if isinstance(optimizer, str):
             optimizer = _make_by_name(optimizer, settings or {})

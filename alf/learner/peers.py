@@ -12,12 +12,12 @@ import signal
 import socket
 import threading
 import time
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
-from alf.config.settings import Role, configurable
+from alf.config.settings import PASSED, Role, configurable
 from alf.core.tf_private import abort_exchanges
 from alf.errors import ConfigError, LostPeerError
 from alf.ops.reductions import sum_over_peers
@@ -51,8 +51,8 @@ def make_multi_worker_strategy(start_timeout: PositiveFloat = 600.0) -> Any:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except RuntimeError as error:
         raise ConfigError(
-            "MultiWorkerMirroredStrategy must be made before TensorFlow starts: set Experiment.strategy "
-            f"= @MultiWorkerMirroredStrategy, and not LearnerSettings.strategy ({error})"
+            "MultiWorkerMirroredStrategy must be made before TensorFlow starts, as Experiment.strategy does, "
+            f"and this program has started it ({error})"
         ) from None
     except tf.errors.OpError as error:
         raise LostPeerError(f"TensorFlow could not connect the learner processes: {error}") from None
@@ -130,7 +130,7 @@ class Peers:
         index, count: ints, the number of this process, from 0, and the number of processes.
     """
 
-    def __init__(self, strategy: Any = None, timeout: PositiveFloat = 1800.0) -> None:
+    def __init__(self, strategy: Annotated[Any, PASSED] = None, timeout: PositiveFloat = 1800.0) -> None:
         self._timeout = timeout
         self.index, self.count, self._strategy = 0, 1, None
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):

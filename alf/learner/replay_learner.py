@@ -2,13 +2,13 @@
 """ReplayLearner: makes updates from a replay buffer."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
-from alf.config.settings import configurable
+from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Array
 from alf.core.credit import Credit
 from alf.core.devices import HOST
@@ -20,7 +20,6 @@ from alf.learner.learner import Learner
 from alf.learner.learner_settings import LearnerSettings
 from alf.learner.minibatches import repeat_update, select_part
 from alf.learner.optimizers import OptimizerSetting
-from alf.learner.update import own_draws
 from alf.replay import SequenceReplayer
 
 
@@ -29,7 +28,7 @@ class ReplayLearner(Learner):
     """Learns from sequences of a replay buffer, for algorithms such as SAC and DQN.
 
     Args:
-        algorithm, optimizer, settings: as in `Learner`.
+        algorithm, optimizer, settings, strategy: as in `Learner`.
         replayer: `SequenceReplayer` with room for at least one sequence.
         mini_batch_size: sequences of an update.
         mini_batch_length: L, environment steps of each sequence.
@@ -54,7 +53,7 @@ class ReplayLearner(Learner):
         self,
         algorithm: Algorithm,
         optimizer: OptimizerSetting | Mapping[str, OptimizerSetting] | None = None,
-        replayer: SequenceReplayer | None = None,
+        replayer: Annotated[SequenceReplayer | None, PASSED] = None,
         mini_batch_size: PositiveInt = 256,
         mini_batch_length: PositiveInt = 1,
         initial_collect_steps: NonNegativeInt = 0,
@@ -63,10 +62,11 @@ class ReplayLearner(Learner):
         whole_replay_buffer_training: bool = False,
         clear_replay_buffer: bool = False,
         settings: LearnerSettings | None = None,
+        strategy: Annotated[tf.distribute.Strategy | None, PASSED] = None,
     ) -> None:
         if not isinstance(replayer, SequenceReplayer):
             raise ConfigError(f"ReplayLearner.replayer is {replayer!r}: it must be a SequenceReplayer")
-        super().__init__(algorithm, optimizer, replayer, settings)
+        super().__init__(algorithm, optimizer, replayer, settings, strategy)
         if self.peers.count > 1:
             raise ConfigError(
                 f"there are {self.peers.count} learner processes: they must train on fresh experience, so "
@@ -84,7 +84,7 @@ class ReplayLearner(Learner):
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
-        self._train_on = GraphFunction(own_draws(self._make_updates, self), reduce_retracing=True)
+        self._train_on = GraphFunction(self._trace_updates, reduce_retracing=True)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)

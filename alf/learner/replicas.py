@@ -58,10 +58,7 @@ class Replicas:
 
     def __init__(self, strategy, compute_part):
         if not isinstance(strategy, tf.distribute.Strategy):
-            raise ConfigError(
-                f"LearnerSettings.strategy is {strategy!r}: it must be a tf.distribute strategy; in gin, "
-                "@MirroredStrategy() with parentheses"
-            )
+            raise ConfigError(f"strategy is {strategy!r}: it must be a tf.distribute.Strategy")
         self._strategy, self._compute_part = strategy, compute_part
         # With several processes, each splits only its own batch: `worker_devices` are the devices of this
         # process.
@@ -82,7 +79,7 @@ class Replicas:
         num_replicas, batch_size = self._num_local, experience.step_type.shape[1]
         if batch_size % num_replicas:
             raise ConfigError(
-                f"LearnerSettings.strategy has {num_replicas} replicas: their number must divide the "
+                f"the strategy has {num_replicas} replicas: their number must divide the "
                 f"sequences of an update, {batch_size}"
             )
         # The list of all parts goes to every replica, which picks its own in `_compute_replica`.

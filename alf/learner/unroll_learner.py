@@ -1,13 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """UnrollLearner: makes updates from whole unrolls; most replayers hand out each unroll once."""
 
+import contextlib
 from collections.abc import Mapping
+from typing import Annotated
 
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
 from alf.config.kinds import PositiveInt
-from alf.config.settings import configurable
+from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Array
 from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, count_transitions
@@ -16,7 +18,6 @@ from alf.learner.learner import Learner
 from alf.learner.learner_settings import LearnerSettings
 from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
 from alf.learner.optimizers import OptimizerSetting
-from alf.learner.update import own_draws
 from alf.replay import OneTimeReplayer, UnrollReplayer
 
 
@@ -32,7 +33,7 @@ class UnrollLearner(Learner):
     update of the batch. A segment of S steps evaluates S + 1 rows.
 
     Args:
-        algorithm, optimizer, settings: as in `Learner`.
+        algorithm, optimizer, settings, strategy: as in `Learner`.
         replayer: `UnrollReplayer`; None makes a `OneTimeReplayer`.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass, each from a part of the batch, which is shuffled for every pass.
@@ -53,19 +54,20 @@ class UnrollLearner(Learner):
         self,
         algorithm: Algorithm,
         optimizer: OptimizerSetting | Mapping[str, OptimizerSetting] | None = None,
-        replayer: UnrollReplayer | None = None,
+        replayer: Annotated[UnrollReplayer | None, PASSED] = None,
         num_epochs: PositiveInt = 1,
         num_minibatches: PositiveInt = 1,
         recurrence: PositiveInt | None = None,
         mini_batch_size: PositiveInt | None = None,
         settings: LearnerSettings | None = None,
+        strategy: Annotated[tf.distribute.Strategy | None, PASSED] = None,
     ) -> None:
-        super().__init__(algorithm, optimizer, replayer or OneTimeReplayer(), settings)
+        super().__init__(algorithm, optimizer, replayer or OneTimeReplayer(), settings, strategy)
         self._num_epochs = num_epochs
         self._num_minibatches = num_minibatches
         self._mini_batch_size = mini_batch_size
         self._recurrence = recurrence
-        self._train_on = GraphFunction(own_draws(self._make_updates, self))
+        self._train_on = GraphFunction(self._trace_updates)
 
     def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         policy = self.policy
@@ -89,11 +91,10 @@ class UnrollLearner(Learner):
 
     def _train_on_next(self):
         """Makes the updates of the next batch of the replayer; returns their summary, and the batch."""
-        if self.replayer.draws:
-            # A stream of its own: the updates draw at the same count.
-            with self.stream.spawn(0).at([(0, self.progress.updates)]):
-                experience, num_fresh = self.replayer.replay_all()
-        else:
+        with contextlib.ExitStack() as stack:
+            if self.replayer.draws:
+                # A stream of its own: the updates draw at the same count.
+                stack.enter_context(self.stream.spawn(0).at([(0, self.progress.updates)]))
             experience, num_fresh = self.replayer.replay_all()
         # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
         return self._train_on((experience, tf.constant(num_fresh))), experience

@@ -2,7 +2,6 @@
 """Update: one change of the weights, from a batch of experience to the step of the optimizer."""
 
 import collections
-import functools
 
 import tensorflow as tf
 
@@ -30,15 +29,16 @@ class Update:
         optimizer: `GroupOptimizer`; None if the algorithm applies its gradients itself.
         dropped_steps: int64 variable that counts the steps older than `max_policy_lag`.
         settings: `LearnerSettings`.
+        strategy: as in `Learner`.
 
     Attributes:
         peers: `Peers`.
         rollout: as `Learner.rollout`.
     """
 
-    def __init__(self, algorithm, optimizer, dropped_steps, settings):
+    def __init__(self, algorithm, optimizer, dropped_steps, settings, strategy):
         self._algorithm, self._policy, self._progress = algorithm, algorithm.policy, algorithm.progress
-        self.peers = Peers(settings.strategy)
+        self.peers = Peers(strategy)
         self._optimizer = optimizer
         self._groups = algorithm.parameter_groups()
         self._dropped_steps = dropped_steps
@@ -49,14 +49,14 @@ class Update:
         # The loss and its gradient are the part that XLA or replicas compute; the rest of an update stays the
         # same.
         self._compute = self.loss_and_gradients
-        if settings.jit_compile and settings.strategy is not None:
+        if settings.jit_compile and strategy is not None:
             raise ConfigError(
                 "LearnerSettings.jit_compile is True: XLA cannot compile for a strategy of replicas"
             )
         if settings.jit_compile:
             self._compute = tf.function(self.loss_and_gradients, autograph=False, jit_compile=True)
-        elif settings.strategy is not None:
-            self._compute = Replicas(settings.strategy, self.loss_and_gradients).compute
+        elif strategy is not None:
+            self._compute = Replicas(strategy, self.loss_and_gradients).compute
 
     def prepare(self, batch, context=0, weight=1.0):
         """Transforms, weights and preprocesses a batch, in the graph, before its updates.
@@ -194,18 +194,6 @@ class Update:
             if self._settings.summarize_grads_and_vars:
                 for name, gradient in _name_variables(self._groups, gradients).items():
                     self._last_values.keep(f"gradients/{name}", tf.convert_to_tensor(gradient))
-
-
-def own_draws(make_updates, learner):
-    """Wraps a function that makes updates: its draws are `Learner.stream` at the count of updates."""
-
-    @functools.wraps(make_updates)
-    def call(*args):
-        # The variable, which each draw reads: a loop of updates is traced once.
-        with learner.stream.at([(0, learner.progress.updates)]):
-            return make_updates(*args)
-
-    return call
 
 
 def describe_rollout(policy, experience):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf import replay
-from alf.config.registry import find_argument, list_bindings, unrecorded
+from alf.config.registry import find_argument, unrecorded
 from alf.core.devices import (
     HOST,
     check_device,
@@ -24,12 +24,12 @@ from alf.learner import ReplayLearner, UnrollLearner
 from alf.policies.policy import count_row_flops
 
 
-def choose_device(setting, driver, learner, exp_replayer, strategy, sizes, make_policy):
+def choose_device(setting, driver, exp_replayer, strategy, sizes, make_policy):
     """Chooses the learner's device as the settings of an `Experiment` say, and hides GPUs without use.
 
     Args:
         setting: `Experiment.learner_device`.
-        driver, learner, exp_replayer: as in `Experiment`.
+        driver, exp_replayer: as in `Experiment`.
         strategy: `tf.distribute.Strategy` or None.
         sizes: the arguments num_envs, num_steps and batch_size of `count_update_rows`.
         make_policy: callable () -> `Policy`.
@@ -44,23 +44,9 @@ def choose_device(setting, driver, learner, exp_replayer, strategy, sizes, make_
         return set_up_devices(setting, HOST, False, 0, make_policy)
     with unrecorded():  # looked at, not used: a binding that nothing else reads is a mistake of the user
         settings = find_argument(driver, "settings") or DriverSettings()
-        # Not evaluated: a process has one strategy, which the learner's constructor gets.
-        given = [strategy, *_find_strategies(learner)]
-        needs_gpus = any(x is not None for x in given)
-        num_rows = count_update_rows(_list_values(exp_replayer), settings, *sizes)
-        return set_up_devices(setting, settings.actor_device, needs_gpus, num_rows, make_policy)
-
-
-def _find_strategies(learner):
-    """Lists the values of `LearnerSettings.strategy` in all scopes of gin and in constructors of learners."""
-    bound = [x for (_, name), x in list_bindings().items() if name == "alf.learner.LearnerSettings"]
-    made = (find_argument(x, "settings", evaluates=False) for x in _list_values(learner) if x is not None)
-    return [*(x.get("strategy") for x in bound), *(getattr(x, "strategy", None) for x in made)]
-
-
-def _list_values(setting):
-    """Returns the values of a setting that may be a dict with one for each policy."""
-    return list(setting.values()) if isinstance(setting, dict) else [setting]
+        kinds = list(exp_replayer.values()) if isinstance(exp_replayer, dict) else [exp_replayer]
+        num_rows = count_update_rows(kinds, settings, *sizes)
+        return set_up_devices(setting, settings.actor_device, strategy is not None, num_rows, make_policy)
 
 
 def set_up_devices(setting, actor_device, needs_gpus, num_rows, make_policy):

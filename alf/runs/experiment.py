@@ -32,7 +32,7 @@ from alf.environments.load import split_in_groups
 from alf.errors import ConfigError, check_type
 from alf.games.learners import LearnerGroup
 from alf.games.policies import Policies, check_settings
-from alf.learner import Learner, LearnerSettings, ReplayLearner, UnrollLearner
+from alf.learner import Learner, ReplayLearner, UnrollLearner
 from alf.learner.peers import Peers
 from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
@@ -98,9 +98,9 @@ class Experiment:
             learner's weights and the optimizer's state. "auto": the first GPU if there is one and the updates
             are large, else the CPU; `alf.core.devices` has the rule. A run without use for GPUs takes none of
             their memory. The actors' device is `DriverSettings.actor_device`.
-        strategy: callable () -> `tf.distribute.Strategy`, which is called before TensorFlow starts, as
-            `MultiWorkerMirroredStrategy` needs it, for several learner processes. None:
-            `LearnerSettings.strategy` applies.
+        strategy: callable () -> `tf.distribute.Strategy` whose replicas share the work of each update: in
+            gin, `@MirroredStrategy` for several devices, `@MultiWorkerMirroredStrategy` for several learner
+            processes, which must be made before TensorFlow starts. None: one device makes the updates.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Experiment:
             )
         check_settings(
             policies,
-            for_one={"offline_buffer": offline_buffer, "behavior": behavior, "strategy": strategy},
+            for_one={"offline_buffer": offline_buffer, "behavior": behavior},
             acting={"data_transformers": data_transformers, "policy": policy},
             learning={"algorithm": algorithm, "exp_replayer": exp_replayer, "learner": learner},
         )
@@ -183,7 +183,7 @@ class Experiment:
         # made last: by then environments and networks have run operations.
         reserve_threads(2 * self._num_groups + SPARE_THREADS, self._intra_op_threads)
         # Before any operation runs: `MultiWorkerMirroredStrategy` refuses to be made afterwards.
-        strategy = self._strategy() if self._strategy else None
+        strategy = self._make_strategy()
         envs, collectors = [], None
         try:
             # `envs` grows while they are made, so that those that exist are closed if a later one fails.
@@ -267,14 +267,20 @@ class Experiment:
         """Returns the value of a setting for the policy `name`, which is None if there is a single policy."""
         return setting.get(name) if isinstance(setting, dict) else setting
 
+    def _make_strategy(self):
+        """Makes the strategy of the learner, a `tf.distribute.Strategy` or None."""
+        if self._strategy is None:
+            return None
+        take_memory_as_needed()  # before the strategy starts TensorFlow
+        strategy = self._strategy()
+        return check_type("what Experiment.strategy makes", strategy, tf.distribute.Strategy)
+
     def _find_seed(self, strategy):
         """Returns the seed of this process: each learner process must collect other experience."""
         peers = Peers(strategy)
-        if peers.count > 1 and self._num_collectors:
-            raise ConfigError(
-                f"Experiment.num_collectors is {self._num_collectors}: several learner processes cannot have "
-                "collectors yet"
-            )
+        if peers.count > 1 and (self._num_collectors or self._policies):
+            what = "several policies" if self._policies else "collectors"
+            raise ConfigError(f"Experiment.strategy has {peers.count} processes: they cannot have {what} yet")
         # The first process keeps the seed of the run: alone it collects the same as without a strategy.
         return spawn_seed(self._seed, 0, 0, peers.index) if peers.index else self._seed
 
@@ -310,19 +316,19 @@ class Experiment:
         Args:
             specs: `EnvSpecs`, or None without environments.
             num_envs: batched environments of all processes.
-            strategy: `tf.distribute` strategy, or None for `LearnerSettings.strategy`.
+            strategy: `tf.distribute.Strategy` or None.
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
         make_policy = functools.partial(self.make_policy, rows.observation, rows.action, rows.reward)
         # Here and not in the constructor: this starts TensorFlow, and then its number of threads is fixed.
         sizes = num_envs, self._steps_of_unroll, getattr(rows, "batch_size", 1)
-        parts = self._driver, self._learner, self._exp_replayer, strategy
+        parts = self._driver, self._exp_replayer, strategy
         device = choose_device(self._learner_device, *parts, sizes, make_policy)
         with tf.device(device):
             policy = make_policy()
         if self._policies is not None:
-            return self._make_learner_group(policy, specs, num_envs, device)
+            return self._make_learner_group(policy, specs, num_envs, device, strategy)
 
         def make_replayer(with_env_info):
             loaded = files, policy.data_transformer.context, self._offline_buffer_length
@@ -345,7 +351,7 @@ class Experiment:
             )
         return learner
 
-    def _make_one_learner(self, name, policy, make_replayer, device, strategy=None):
+    def _make_one_learner(self, name, policy, make_replayer, device, strategy):
         """Makes the learner of a policy; `name` is None if there is a single policy."""
         with tf.device(device):
             algorithm = self._setting_of(name, self._algorithm)(policy)
@@ -354,12 +360,11 @@ class Experiment:
         replayer = make_replayer(algorithm.needs_env_info)
         kind = UnrollLearner if isinstance(replayer, replay.UnrollReplayer) else ReplayLearner
         make = self._setting_of(name, self._learner) or kind
-        # An argument wins over gin's binding, also if it is None: `LearnerSettings.strategy` may be bound.
-        given = {} if strategy is None else {"settings": LearnerSettings(strategy=strategy)}
+        given = {} if strategy is None else {"strategy": strategy}
         learner = make(algorithm, replayer=replayer, **given)
         return check_type("what Experiment.learner makes", learner, Learner)
 
-    def _make_learner_group(self, group, specs, num_envs, device):
+    def _make_learner_group(self, group, specs, num_envs, device, strategy):
         """Makes the learners of several policies, each in the gin scope that has the policy's name."""
         numbers = self._policies.resolve_num_sequences(specs.batch_size)
         learners = {}
@@ -377,7 +382,7 @@ class Experiment:
 
             # So `NAME/LearnerSettings.max_grad_norm = 1` is for one policy; without a scope it is for all.
             with gin.config_scope(name):
-                learners[name] = self._make_one_learner(name, policy, make_replayer, device)
+                learners[name] = self._make_one_learner(name, policy, make_replayer, device, strategy)
         return LearnerGroup(group, learners, numbers, *self._policies.make_watchers(specs.agents))
 
 

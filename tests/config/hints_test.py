@@ -91,6 +91,11 @@ def test_a_parameter_of_another_configurable():
     assert one.endswith("; did you mean PPOAlgorithm.entropy_weight = 0.1 ?")
 
 
+def test_an_argument_that_only_alf_passes():
+    assert error_of("UnrollLearner.strategy = 1").endswith("; did you mean Experiment.strategy = 1 ?")
+    assert "has denylisted kwarg 'observation_spec'" in error_of("ActorCriticPolicy.observation_spec = 1")
+
+
 LIKE_NOTHING = {
     "Qqq.x = 1": "bindings: No configurable matching 'Qqq'",
     "Trainer.qqq = 1": "bindings: Configurable 'Trainer' doesn't have a parameter named 'qqq'",

@@ -147,7 +147,7 @@ def test_a_text_that_refers_to_another_class_is_that_of_the_other():
 
 def test_each_parameter_of_alf_has_a_type_and_a_text():
     every = {f"{x.name}.{y.name}": (x, y) for x in list_own() for y in x.parameters}
-    assert len(every) > 470
+    assert len(every) > 440
     assert [name for name, (_, y) in every.items() if not y.text] == []
     own = {name: y for name, (x, y) in every.items() if not x.owner and not y.name.startswith("**")}
     assert [name for name, y in own.items() if not y.type] == []

@@ -64,9 +64,11 @@ def test_an_error_of_tensorflow_while_it_connects_is_shown(monkeypatch):
 
 def test_a_strategy_that_is_made_too_late_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("TF_CONFIG", tf_config(find_free_ports(1), 0))
-    changes = ["LearnerSettings.strategy = @MultiWorkerMirroredStrategy()"]
-    with pytest.raises(ConfigError, match="before TensorFlow starts: set Experiment.strategy"):
-        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
+    tf.zeros([])
+    with pytest.raises(ConfigError, match="must be made before TensorFlow starts, as Exp"):
+        build(
+            EXAMPLES / "impala_cartpole.gin", tmp_path, ["Experiment.strategy = @MultiWorkerMirroredStrategy"]
+        )
 
 
 def test_wrong_settings_are_named(tmp_path):
@@ -96,7 +98,7 @@ def two_processes():
         (
             "impala_cartpole",
             "Experiment.num_collectors = 1",
-            "Experiment.num_collectors is 1: several learner",
+            "Experiment.strategy has 2 processes: they cannot have collectors yet",
         ),
         ("dqn_cartpole", "Experiment.num_collectors = 0", "2 learner processes: .* not 'prioritized'"),
     ],

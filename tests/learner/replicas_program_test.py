@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""LearnerSettings.strategy: the update of replicas is that of one device, to rounding."""
+"""The strategy of a learner: the update of replicas is that of one device, to rounding."""
 
 import json
 import subprocess

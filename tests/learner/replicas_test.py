@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""LearnerSettings.strategy: its checkpoints and settings. `replicas_program_test` compares the updates."""
+"""The strategy of a learner: its checkpoints and settings. `replicas_program_test` compares the updates."""
 
 from unittest import mock
 
@@ -70,14 +70,25 @@ def test_an_object_that_adds_no_gradients_up_is_refused():
 
 
 def test_wrong_settings_are_named(tmp_path):
-    changes = ["LearnerSettings.strategy = @MirroredStrategy"]
-    with pytest.raises(
-        ConfigError, match=r"LearnerSettings.strategy is .*: .* @MirroredStrategy\(\) with parentheses"
-    ):
+    changes = ["Experiment.strategy = @MirroredStrategy()"]
+    with pytest.raises(ConfigError, match="write Experiment.strategy = @MirroredStrategy$"):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
-    changes = ["LearnerSettings.strategy = @MirroredStrategy()", "LearnerSettings.jit_compile = True"]
+    changes = ["Experiment.strategy = @Adam"]
+    with pytest.raises(ConfigError, match="what Experiment.strategy makes .* must be"):
+        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
+    with pytest.raises(ConfigError, match="strategy is 3: it must be"):
+        make_learner(strategy=3)
+    changes = ["Experiment.strategy = @MirroredStrategy", "LearnerSettings.jit_compile = True"]
     with pytest.raises(ConfigError, match="LearnerSettings.jit_compile is True: "):
         build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
+
+
+def test_all_policies_of_a_run_share_a_strategy(tmp_path):
+    changes = ["Experiment.strategy = @MirroredStrategy", 'MirroredStrategy.devices = ["CPU:0"]']
+    trainer = build(EXAMPLES / "selfplay_connect_four.gin", tmp_path, changes)
+    trainer.driver.stop()
+    learners = trainer.learner.learners.values()
+    assert [type(x._update._compute.__self__) for x in learners] == [Replicas] * len(learners)
 
 
 def test_replicas_get_equal_parts():
