@@ -52,7 +52,7 @@ def record(env, policy):
 class NoWay(Collectors):
     """In place of `RayCollectors`: the answer is there as soon as it is asked for, without any copy."""
 
-    num_collectors = num_envs = num_unrolls = max_requests_in_flight = broadcast_interval = 1
+    num_collectors = num_groups = num_unrolls = max_requests_in_flight = broadcast_interval = 1
     weights_dtype = "float32"
 
     def __init__(self, answer, specs):
@@ -91,7 +91,7 @@ def make_collectors(answer, specs, num_collectors):
     joined = _MAX_JOINED.value
     settings = CollectorSettings(num_cpus=0)
     return RayCollectors(
-        make, specs, num_collectors, num_envs=1, max_joined_answers=joined, settings=settings
+        make, specs, num_collectors, num_groups=1, max_joined_answers=joined, settings=settings
     )
 
 

@@ -35,7 +35,7 @@ def alf_command(workers):
         "Experiment.num_groups": 0,
         "Experiment.num_collectors": workers,
         "Experiment.unroll_length": _UNROLL_LENGTH.value,
-        "RayCollectors.num_envs": 1,
+        "RayCollectors.num_groups": 1,
         "CollectorSettings.num_cpus": 0,  # they share the cores that there are
         "alf.environments.load.batch_size": _ENVS.value,
     }

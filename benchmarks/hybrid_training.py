@@ -63,7 +63,7 @@ def make_learner(env, kind, path=None, unroll_length=8, updates_per_train_iter=1
     )
     replayer = None if kind == "online" else load_replayer(path)
     if kind != "offline":
-        online = UniformReplayer(specs.unroll_spec(policy, unroll_length), specs.num_envs)
+        online = UniformReplayer(specs.unroll_spec(policy, unroll_length), specs.num_groups)
         replayer = online if replayer is None else HybridReplayer(online, replayer)
     return ReplayLearner(
         algorithm,

@@ -25,8 +25,8 @@ def make_policy(specs):
     return ActorCriticPolicy(specs.observation, specs.action)
 
 
-def make_sleeping(batch_size, observation_dim, seconds, index, num_restarts, num_envs, **settings):
+def make_sleeping(batch_size, observation_dim, seconds, index, num_restarts, num_groups, **settings):
     """Makes a `Collector`: called as `RayCollectors` calls its `make_collector`, after the first three."""
     make_env = lambda: SleepingEnvironment(seconds, batch_size, observation_dim, 1000)  # noqa: E731
-    envs = [make_env() for _ in range(num_envs)]
+    envs = [make_env() for _ in range(num_groups)]
     return Collector(envs, make_policy(EnvSpecs(envs)), **settings)

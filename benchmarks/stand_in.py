@@ -16,7 +16,7 @@ class StandIn:
         self._answer, self._seconds = answer, seconds
         self._due = None
 
-    def __call__(self, index, num_restarts, num_envs, **settings):
+    def __call__(self, index, num_restarts, num_groups, **settings):
         return self
 
     def collect(self, weights=None):

@@ -38,7 +38,7 @@ _SETTINGS = {
         name, None, f"Overrides the workload's {name}.", lower_bound=name != "num_actor_queues"
     )
     for name in (
-        "num_envs",
+        "num_groups",
         "batch_size",
         "unroll_length",
         "num_env_threads",
@@ -57,7 +57,8 @@ _MODE = flags.DEFINE_enum("mode", "async", ["async", "lockstep", "overlap"], "Mo
 
 def measure(workload, seconds, sync=False, mode="async"):
     """Runs a workload; returns the result as a dict."""
-    reserve_threads(workload.num_envs + workload.num_actor_queues + SPARE_THREADS, workload.intra_op_threads)
+    num_threads = workload.num_groups + workload.num_actor_queues + SPARE_THREADS
+    reserve_threads(num_threads, workload.intra_op_threads)
     envs = workload.make_envs()
     learner = workload.make_learner(envs)
     if sync:
@@ -193,7 +194,7 @@ def main(argv):
     workload = dataclasses.replace(WORKLOADS[_WORKLOAD.value], **changes)
     result = {
         "workload": _WORKLOAD.value,
-        "num_envs": workload.num_envs,
+        "num_groups": workload.num_groups,
         "batch_size": workload.batch_size,
         "unroll_length": workload.unroll_length,
         **{name: getattr(workload, name) for name in (*DRIVER_SETTINGS, "intra_op_threads")},

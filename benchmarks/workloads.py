@@ -25,7 +25,7 @@ class Workload:
     Attributes:
         env: callable (batch_size, seed) -> batched environment.
         agent: `Agent`.
-        num_envs, batch_size, unroll_length, num_env_threads, num_actor_queues, actor_queue_cap,
+        num_groups, batch_size, unroll_length, num_env_threads, num_actor_queues, actor_queue_cap,
             learn_queue_cap: as in `DriverSettings` and `Driver`.
         num_workers: worker processes that `env` starts; None for its default.
         intra_op_threads: as in `Experiment`.
@@ -38,7 +38,7 @@ class Workload:
 
     env: Callable
     agent: "Agent"
-    num_envs: int
+    num_groups: int
     batch_size: int
     unroll_length: int
     num_env_threads: int | None = None
@@ -57,7 +57,7 @@ class Workload:
 
     def make_envs(self):
         settings = {} if self.num_workers is None else {"num_workers": self.num_workers}
-        return [self.env(self.batch_size, seed, **settings) for seed in range(self.num_envs)]
+        return [self.env(self.batch_size, seed, **settings) for seed in range(self.num_groups)]
 
     def make_learner(self, envs):
         specs = EnvSpecs(envs)
@@ -66,7 +66,7 @@ class Workload:
         replayer = make_replayer(
             self.exp_replayer,
             specs.unroll_spec(policy, self.unroll_length),
-            specs.num_envs,
+            specs.num_groups,
             transformer.context,
         )
         names = "mini_batch_size", "mini_batch_length", "initial_collect_steps", "replay_ratio"
@@ -164,7 +164,7 @@ WORKLOADS = {
     "cartpole_vector": Workload(
         _cartpole,
         make_impala(fc_layer_params=(64, 64)),
-        num_envs=2,
+        num_groups=2,
         batch_size=1024,
         unroll_length=32,
         num_env_threads=1,
@@ -174,25 +174,25 @@ WORKLOADS = {
     "cartpole_python": Workload(
         _cartpole_python,
         make_impala(fc_layer_params=(64, 64)),
-        num_envs=2,
+        num_groups=2,
         batch_size=1024,
         unroll_length=16,
         num_actor_queues=0,
         intra_op_threads=1,
         env_alone=functools.partial(_cartpole_python, num_workers=0),
     ),
-    "pong": Workload(_pong, _nature("float32"), num_envs=2, batch_size=32, unroll_length=16),
+    "pong": Workload(_pong, _nature("float32"), num_groups=2, batch_size=32, unroll_length=16),
     "pong_bfloat16": Workload(
         _pong,
         _nature("bfloat16"),
-        num_envs=2,
+        num_groups=2,
         batch_size=32,
         unroll_length=16,
     ),
     "halfcheetah": Workload(
         _halfcheetah,
         make_impala(fc_layer_params=(64, 64)),
-        num_envs=2,
+        num_groups=2,
         batch_size=256,
         unroll_length=32,
         num_actor_queues=0,
@@ -202,7 +202,7 @@ WORKLOADS = {
     "halfcheetah_envpool": Workload(
         _halfcheetah_envpool,
         make_impala(fc_layer_params=(64, 64)),
-        num_envs=2,
+        num_groups=2,
         batch_size=256,
         unroll_length=32,
         num_actor_queues=0,
@@ -210,7 +210,7 @@ WORKLOADS = {
     "sac_halfcheetah": Workload(
         _halfcheetah,
         _sac(),
-        num_envs=2,
+        num_groups=2,
         batch_size=8,
         unroll_length=8,
         env_alone=functools.partial(_halfcheetah, num_workers=0),
@@ -220,7 +220,7 @@ WORKLOADS = {
     "dqn_pong": Workload(
         _pong_frames,
         _dqn(),
-        num_envs=2,
+        num_groups=2,
         batch_size=8,
         unroll_length=8,
         data_transformers=(FrameStacker,),
@@ -232,7 +232,7 @@ WORKLOADS = {
     "toy": Workload(
         _null,
         make_impala(fc_layer_params=(16,)),
-        num_envs=2,
+        num_groups=2,
         batch_size=32,
         unroll_length=128,
     ),

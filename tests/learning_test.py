@@ -61,7 +61,7 @@ def make_actor_critic(specs, cls=ActorCriticPolicy):
 
 def make_replay_training(specs, policy):
     """One update for every 4 steps, with a batch of 64."""
-    replayer = UniformReplayer(specs.unroll_spec(policy, 8), num_envs=2, capacity=20_000)
+    replayer = UniformReplayer(specs.unroll_spec(policy, 8), num_groups=2, capacity=20_000)
     sizes = dict(mini_batch_size=64, initial_collect_steps=256, replay_ratio=0.25)
     return functools.partial(ReplayLearner, replayer=replayer, **sizes)
 

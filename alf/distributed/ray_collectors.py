@@ -36,14 +36,14 @@ class RayCollectors(Collectors):
     """Collectors in processes that Ray starts and places. The extra `ray` installs Ray, `connect` starts it.
 
     Args:
-        make_collector: callable (index, num_restarts, num_envs, **kwargs of `Collector`) -> `Collector`,
+        make_collector: callable (index, num_restarts, num_groups, **kwargs of `Collector`) -> `Collector`,
             which is called in the collector's process. Ray pickles it.
         specs: `EnvSpecs` of the environments.
         num_collectors: number of processes.
         first_env_index: number of batched environments in the learner's process.
-        num_envs: number of batched environments in each collector.
+        num_groups: number of batched environments in each collector.
         num_unrolls: N, the unrolls in an answer. None: one of each environment, begun with the weights of the
-            request. A number below `num_envs`: the first N that are ready; the environments collect ahead.
+            request. A number below `num_groups`: the first N that are ready; the environments collect ahead.
         max_requests_in_flight: requests that a collector has at a time. With 2 it collects while an answer
             travels. Each request may take the memory of one answer.
         broadcast_interval: updates after which collectors get new weights, with their next request.
@@ -64,7 +64,7 @@ class RayCollectors(Collectors):
         specs: EnvSpecs,
         num_collectors: PositiveInt,
         first_env_index: int = 0,
-        num_envs: PositiveInt = 2,
+        num_groups: PositiveInt = 2,
         num_unrolls: PositiveInt | None = None,
         max_requests_in_flight: PositiveInt = 2,
         broadcast_interval: PositiveInt = 1,
@@ -73,22 +73,22 @@ class RayCollectors(Collectors):
         compress: Annotated[bool, Role.EXECUTION] = False,
         settings: Annotated[CollectorSettings | None, Role.EXECUTION] = None,
     ) -> None:
-        self.num_unrolls = num_unrolls or num_envs
-        if self.num_unrolls > num_envs:
+        self.num_unrolls = num_unrolls or num_groups
+        if self.num_unrolls > num_groups:
             raise ConfigError(
-                f"RayCollectors.num_unrolls is {num_unrolls}, more than num_envs = {num_envs}: a collector "
-                "would wait for several unrolls of the same environment"
+                f"RayCollectors.num_unrolls is {num_unrolls}, more than num_groups = {num_groups}: a "
+                "collector would wait for several unrolls of the same environment"
             )
         self._settings = settings = settings or CollectorSettings()
         self.specs = specs
         self.num_collectors = num_collectors
-        self.num_envs = num_collectors * num_envs
+        self.num_groups = num_collectors * num_groups
         self.max_requests_in_flight = max_requests_in_flight
         self.broadcast_interval = broadcast_interval
         self.weights_dtype = weights_dtype
         self._make_collector = make_collector
         self._first_env_index = first_env_index
-        self._envs_of_each = num_envs
+        self._envs_of_each = num_groups
         self._restarts = RestartLimit(settings.max_restarts, settings.restart_period)
         self._ray = connect()
         self._options = actor_options(

@@ -74,13 +74,13 @@ class AsyncOffPolicyDriver(Driver):
         super().__init__(
             envs, policy, unroll_length, settings, monitoring, overwrite_policy_output, collectors, metrics
         )
-        specs, num_envs, settings = self.specs, len(self._envs), self.settings
+        specs, num_groups, settings = self.specs, len(self._envs), self.settings
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
-        settings.check(num_envs, self._num_sources, self._monitoring.stall_timeout)
+        settings.check(num_groups, self._num_sources, self._monitoring.stall_timeout)
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
-        num_loops, num_actors = settings.count_threads(num_envs)
+        num_loops, num_actors = settings.count_threads(num_groups)
         # Each loop occupies a thread of TensorFlow, also while it waits. The learner must still find threads.
         num_threads = num_loops + num_actors + settings.prefetch
         reserve_threads(num_threads + SPARE_THREADS + count_nested_threads(self._envs))
@@ -88,7 +88,7 @@ class AsyncOffPolicyDriver(Driver):
         num_steps = self._num_unrolls * self._unroll_length
         self._max_batches = settings.find_max_batches(self._num_sources, num_steps)
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
-        rows = settings.actor_queue_cap * specs.batch_size * num_envs // max(1, num_loops)
+        rows = settings.actor_queue_cap * specs.batch_size * num_groups // max(1, num_loops)
         self._learner_device = device_of(policy)
         self.actor_device = choose_actor_device(settings.actor_device, policy, rows)
         self._copy_period = settings.copy_period(self.actor_device != self._learner_device)
@@ -99,7 +99,7 @@ class AsyncOffPolicyDriver(Driver):
         self._record_spec = specs.record_spec(self._unroll_length, self._log_fields)
         # No more than the batch that was ordered can wait.
         self._queue_length = self._num_unrolls * (1 if settings.is_ordered else settings.max_waiting_batches)
-        self._loop_specs = loop_specs = specs.share(num_loops) if num_envs else specs
+        self._loop_specs = loop_specs = specs.share(num_loops) if num_groups else specs
         self._tf_queues = queues = TFQueues(
             loop_specs.frame_spec(policy),
             loop_specs.reply_spec(policy),
@@ -116,7 +116,7 @@ class AsyncOffPolicyDriver(Driver):
         self._sort = GraphFunction(self._sort_unrolls)
         self._take_batch: Any = functools.partial(self._dequeue, ())
         self._order = GraphFunction(self._order_unrolls)
-        if num_envs:
+        if num_groups:
             self.clocks.actors += [StageClock() for _ in range(num_actors)]
             self.clocks.environments += [StageClock() for _ in range(num_loops)]
             ask, stage = (queues.ask_actor, ASK) if num_actors else (None, INFERENCE)

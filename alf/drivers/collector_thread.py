@@ -20,7 +20,7 @@ class Collectors(abc.ABC):
 
     Attributes:
         num_collectors: int.
-        num_envs: int, batched environments of all collectors together.
+        num_groups: int, batched environments of all collectors together.
         num_unrolls: int, N, unrolls in one answer of one collector.
         specs: `EnvSpecs` of the environments.
         broadcast_interval: int, updates after which the collectors get new weights.
@@ -30,7 +30,7 @@ class Collectors(abc.ABC):
     """
 
     num_collectors: int
-    num_envs: int
+    num_groups: int
     num_unrolls: int
     specs: Any
     broadcast_interval: int
@@ -40,9 +40,9 @@ class Collectors(abc.ABC):
 
     def check_all_answer(self, mode):
         """Raises ConfigError unless one answer of each collector makes one unroll of each environment."""
-        if self.num_unrolls * self.num_collectors != self.num_envs:
+        if self.num_unrolls * self.num_collectors != self.num_groups:
             raise ConfigError(
-                f"DriverSettings.mode is {mode!r}: num_unrolls of the collectors must be their num_envs "
+                f"DriverSettings.mode is {mode!r}: num_unrolls of the collectors must be their num_groups "
                 f"then, not {self.num_unrolls}"
             )
 

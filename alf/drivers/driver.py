@@ -107,7 +107,7 @@ class Driver(abc.ABC):
         self._collections = Credit(rate)
         self._envs = to_batched_envs(envs)
         self._collectors = collectors
-        self._num_sources = len(self._envs) + (collectors.num_envs if collectors else 0)
+        self._num_sources = len(self._envs) + (collectors.num_groups if collectors else 0)
         specs = EnvSpecs(self._envs) if self._envs else getattr(collectors, "specs", None)
         self.specs: Any = specs
         counts = EnvironmentSteps(), NumberOfEpisodes()
@@ -130,21 +130,21 @@ class Driver(abc.ABC):
 
     @classmethod
     def from_env_fn(
-        cls, env_fn: Callable[..., Environment], num_envs: int, policy: Policy, **kwargs: Any
+        cls, env_fn: Callable[..., Environment], num_groups: int, policy: Policy, **kwargs: Any
     ) -> "Self":
         """Makes environments, and a driver that uses them.
 
         Args:
             env_fn: callable that returns a batched environment. It is called with the environment's index, an
                 int, or without arguments if it needs none.
-            num_envs: how many batched environments to make.
+            num_groups: how many batched environments to make.
             policy, **kwargs: as in the constructor.
 
         Raises:
             ConfigError: if an argument is wrong, or `env_fn` raises ConfigError. The message has the index.
             EnvError: if `env_fn` raises another exception. The message has the index.
         """
-        envs = make_envs(env_fn, num_envs)
+        envs = make_envs(env_fn, num_groups)
         try:
             return cls(envs, policy, **kwargs)
         except BaseException:
@@ -380,11 +380,11 @@ class Driver(abc.ABC):
             observer(record)
 
 
-def _describe_rows(specs, num_envs):
+def _describe_rows(specs, num_groups):
     """Returns the arguments of `EpisodeStatistics` that describe the environments; `specs` may be None."""
     if specs is None:
         return {}
     agents, policies = (names if len(names) > 1 else () for names in (specs.agents, specs.policies))
     shape = tuple(specs.reward.shape)
     names = {"info_keys": specs.info_keys, "agents": agents, "policies": policies}
-    return {"reward_shape": shape, "num_envs": num_envs, "batch_size": specs.batch_size, **names}
+    return {"reward_shape": shape, "num_groups": num_groups, "batch_size": specs.batch_size, **names}

@@ -33,9 +33,9 @@ class DriverSettings:
             weights before that training, so each batch is older by exactly one call of `collect`.
             "poll": like "async", but `collect` never waits: it takes all batches that are ready, perhaps
             none.
-        num_env_threads: threads that step the environments; thread i steps the environments i,
+        num_env_threads: threads that step the environments; thread i steps the groups i,
             i + num_env_threads, ..., one after another, as one batch for the policy. It must divide the
-            number of environments. None: each environment has a thread. Set it to 1 for environments that
+            number of groups. None: each group has a thread. Set it to 1 for environments that
             compute in Python in this process, whose threads would wait for the GIL; not for environments that
             wait, or that compute outside Python.
         num_actor_queues: actors, each with a thread and a queue; environment thread i belongs to actor
@@ -43,7 +43,7 @@ class DriverSettings:
             hand-overs between threads for each step. It pays where `batch_size` is small.
         actor_queue_cap: K, environment threads that an actor answers at a time. 1 gives the quickest answer;
             more costs less for each. num_actor_queues * K is at most the number of environment threads.
-        learn_queue_cap: Q, unrolls of a batch; at most the number of environments.
+        learn_queue_cap: Q, unrolls of a batch; at most the number of groups.
         max_waiting_batches: batches that may wait in the learn queue. When it is full, environments wait.
         max_unroll_length: in the mode "poll", the most steps of each environment that `collect` takes, on
             average over the environments. None: it takes all that wait.
@@ -94,9 +94,9 @@ class DriverSettings:
         """
         return self.parameter_update_period or (1 if needs_copy or self.mode == "overlap" else None)
 
-    def count_threads(self, num_envs: int) -> tuple[int, int]:
+    def count_threads(self, num_groups: int) -> tuple[int, int]:
         """Returns the numbers of threads that step so many environments, and of actors."""
-        return min(num_envs, self.num_env_threads or num_envs), self.num_actor_queues if num_envs else 0
+        return min(num_groups, self.num_env_threads or num_groups), self.num_actor_queues if num_groups else 0
 
     def find_max_batches(self, num_sources: int, num_steps: int) -> int | None:
         """Returns how many batches `collect` may take in the mode "poll"; None for all that wait.
@@ -117,11 +117,11 @@ class DriverSettings:
             )
         return self.max_unroll_length * num_sources // num_steps
 
-    def check(self, num_envs: int, num_sources: int, stall_timeout: float | None) -> None:
+    def check(self, num_groups: int, num_sources: int, stall_timeout: float | None) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
 
         Args:
-            num_envs: batched environments of this process.
+            num_groups: batched environments of this process.
             num_sources: batched environments of all processes.
             stall_timeout: as in `Monitoring`.
         """
@@ -130,14 +130,14 @@ class DriverSettings:
                 f"start_spread is {self.start_spread:g}: it must be less than stall_timeout = "
                 f"{stall_timeout:g}, because collect may wait for the environment that starts last"
             )
-        if num_envs and num_envs % (self.num_env_threads or 1):
+        if num_groups and num_groups % (self.num_env_threads or 1):
             raise ConfigError(
                 f"DriverSettings.num_env_threads is {self.num_env_threads}: it must divide num_groups = "
-                f"{num_envs}"
+                f"{num_groups}"
             )
         num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
-        num_threads, _ = self.count_threads(num_envs)
-        threads = "num_envs" if self.num_env_threads is None else "num_env_threads"
+        num_threads, _ = self.count_threads(num_groups)
+        threads = "num_groups" if self.num_env_threads is None else "num_env_threads"
         if num_threads and num_threads < num_actors * capacity:
             raise ConfigError(
                 f"{threads} is {num_threads}, less than num_actor_queues * actor_queue_cap = {num_actors} * "
@@ -158,8 +158,8 @@ class DriverSettings:
             )
         if not self.is_ordered and self.learn_queue_cap > num_sources:
             raise ConfigError(
-                f"learn_queue_cap is {self.learn_queue_cap}, more than num_envs = {num_sources}: the learner "
-                "would wait for several unrolls of the same environment"
+                f"learn_queue_cap is {self.learn_queue_cap}, more than num_groups = {num_sources}: the "
+                "learner would wait for several unrolls of the same environment"
             )
         if self.max_unroll_length is not None and self.mode != "poll":
             raise ConfigError(
@@ -186,7 +186,7 @@ class Monitoring:
             buffer of TF-Agents becomes a `TrajectoryObserver`.
         metrics: tuple or list of additional `alf.drivers.metrics.Metric`s, or metrics of TF-Agents, which
             become `TFAgentsMetric`s.
-        statistics: callable (reward_shape=, info_keys=, agents=, policies=, num_envs=, batch_size=) ->
+        statistics: callable (reward_shape=, info_keys=, agents=, policies=, num_groups=, batch_size=) ->
             `EpisodeStatistics`, whose metrics the driver shows.
         stop_timeout: seconds that `stop` waits for environments to return from a step and to close.
         stall_timeout: seconds after which a reset or a step of an environment, or the wait of `collect` for

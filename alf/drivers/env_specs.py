@@ -59,11 +59,11 @@ def to_batched_envs(envs):
 
 
 @checked
-def make_envs(env_fn: Callable[..., Environment], num_envs: PositiveInt) -> list[Environment]:
+def make_envs(env_fn: Callable[..., Environment], num_groups: PositiveInt) -> list[Environment]:
     """Makes environments as `Driver.from_env_fn` describes. If one fails, it closes the others."""
     takes_index, envs = _takes_index(env_fn), []
     try:
-        for index in range(num_envs):
+        for index in range(num_groups):
             envs.append(env_fn(index) if takes_index else env_fn())
     except Exception as error:
         close_all(envs)
@@ -97,7 +97,7 @@ class EnvSpecs:
         envs: list of batched environments, as in `Driver`.
 
     Attributes:
-        num_envs: int; batched environments.
+        num_groups: int; batched environments.
         batch_size: B, int; sub-environments of each.
         observation, action: nests of unbatched tensor specs; bounds are kept.
         reward: unbatched tensor spec of shape () or [R]; float32, into which rewards of other types are
@@ -127,7 +127,7 @@ class EnvSpecs:
             if get_agents(env) != self.agents:
                 raise ConfigError(f"envs[{index}] has other agents than envs[0]")
         self.policies = tuple(getattr(envs[0], "policies", ()))
-        self.num_envs = len(envs)
+        self.num_groups = len(envs)
         self.batch_size, (observation, action, reward) = keys[0]
         self.observation = to_tensor_spec(observation)
         self.action = to_tensor_spec(action)
@@ -145,7 +145,7 @@ class EnvSpecs:
         `batch_size` counts all of its rows, and i takes the place of the index of an environment.
         """
         specs = copy.copy(self)
-        specs._places = list(range(0, self.num_envs, num_loops))
+        specs._places = list(range(0, self.num_groups, num_loops))
         specs.batch_size = self.batch_size * len(specs._places)
         return specs
 

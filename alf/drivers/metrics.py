@@ -127,15 +127,15 @@ class BalancedReturn(Metric):
     part in a game have such rows. `EpisodeStatistics` fills the metric.
 
     Args:
-        num_envs: int, batched environments.
+        num_groups: int, batched environments.
         batch_size: int, rows of each.
         window: int; n is `window` divided by the number of rows, rounded up.
     """
 
     name = "BalancedReturn"
 
-    def __init__(self, num_envs: int, batch_size: int, window: int) -> None:
-        num_rows = num_envs * batch_size
+    def __init__(self, num_groups: int, batch_size: int, window: int) -> None:
+        num_rows = num_groups * batch_size
         num_episodes = -(-window // max(1, num_rows))
         # The last returns of each row, the newest one at the end; NaN in place of those that lack.
         self._returns = np.full((num_rows, num_episodes), np.nan)
@@ -187,13 +187,13 @@ class EpisodeStatistics:
         reward_shape: tuple, () or (R,).
         info_keys: tuple of texts, the K keys of `LogRecord.env_info`.
         window: int, the number of last episodes that metrics average over. It is at least the number of rows,
-            num_envs * batch_size.
+            num_groups * batch_size.
         discount: number in [0, 1], the discount of the discounted return.
         agents: tuple of A texts, empty for one agent; column b is agent b % A. Each agent has metrics of its
             own, "agents/NAME/...".
         policies: tuple of texts, empty for one policy; `LogRecord.owner` is the policy that acts. Each policy
             has metrics of its own, "policies/NAME/...".
-        num_envs, batch_size: ints, the batched environments, and the rows of each.
+        num_groups, batch_size: ints, the batched environments, and the rows of each.
 
     Attributes:
         metrics: list of `EpisodeMetric`s, and `BalancedReturn`.
@@ -207,7 +207,7 @@ class EpisodeStatistics:
         discount: Fraction = 0.99,
         agents: Sequence[str] = (),
         policies: Sequence[str] = (),
-        num_envs: NonNegativeInt = 1,
+        num_groups: NonNegativeInt = 1,
         batch_size: NonNegativeInt = 1,
     ) -> None:
         self._num_rewards = reward_shape[0] if reward_shape else 1
@@ -221,9 +221,9 @@ class EpisodeStatistics:
         self._agents, self._policies = tuple(agents), tuple(policies)
         self._sums = {}  # first env id of a batched environment -> sums of its unfinished episodes, [., B]
         # With fewer episodes than rows, only the rows that ended last would be seen.
-        length = max(window, num_envs * batch_size)
+        length = max(window, num_groups * batch_size)
         self._figures = collections.defaultdict(lambda: collections.deque(maxlen=length))
-        self._balanced = BalancedReturn(num_envs, batch_size, window)
+        self._balanced = BalancedReturn(num_groups, batch_size, window)
         self.metrics = self._make_metrics(len(reward_shape) > 0)
 
     def _make_metrics(self, has_components):

@@ -65,7 +65,7 @@ class SyncOffPolicyDriver(Driver):
                 "trains; use AsyncOffPolicyDriver in the mode 'async'"
             )
         specs = self.specs
-        self.batch_shape = specs.num_envs, self._unroll_length, specs.batch_size
+        self.batch_shape = specs.num_groups, self._unroll_length, specs.batch_size
         # The thread of the environments, and the caller.
         reserve_threads(2 + SPARE_THREADS + count_nested_threads(self._envs))
         self.clocks.environments.append(StageClock())
@@ -75,7 +75,7 @@ class SyncOffPolicyDriver(Driver):
             policy,
             self._unroll_length,
             None,
-            self.clocks.environments * specs.num_envs,  # one thread steps all of them
+            self.clocks.environments * specs.num_groups,  # one thread steps all of them
             overwrite_policy_output,
             sticky=self.settings.sticky,
             ask_stage=INFERENCE,
@@ -97,11 +97,11 @@ class SyncOffPolicyDriver(Driver):
             # caller, who trains, waits.
             unroll = self._unroller.trace(self._unroll_and_log, self.specs.frame_spec(self.policy))
         (clock,) = self.clocks.environments
-        num_envs, common = self.specs.num_envs, (self._threads.coord, self._handover)
-        thread = UnrollThread(*common, num_envs, self._unroller, first_frame, unroll, clock)
+        num_groups, common = self.specs.num_groups, (self._threads.coord, self._handover)
+        thread = UnrollThread(*common, num_groups, self._unroller, first_frame, unroll, clock)
         # One thread steps all environments. If it hangs in one of them, only this one waits for the thread to
         # be closed: the others are in no call.
-        self._threads.start([thread], [thread] * num_envs)
+        self._threads.start([thread], [thread] * num_groups)
         # The first outcome comes when all environments are reset. An error of a reset is raised here.
         self._take()
 
@@ -176,7 +176,7 @@ class UnrollThread(DriverThread):
 
     Args:
         coord, queues: as in `DriverThread`; `queues` is a `Handover`.
-        num_envs: int.
+        num_groups: int.
         unroller: `EnvUnroller`.
         first_frame: traced function `EnvUnroller.first_frame`.
         unroll: traced function (env_index, frame) -> the first `Frame` of the next unroll, and the pair of
@@ -184,9 +184,9 @@ class UnrollThread(DriverThread):
         clock: `StageClock` of this thread.
     """
 
-    def __init__(self, coord, queues, num_envs, unroller, first_frame, unroll, clock):
+    def __init__(self, coord, queues, num_groups, unroller, first_frame, unroll, clock):
         super().__init__(coord, queues, "UnrollThread")
-        self._num_envs = num_envs
+        self._num_groups = num_groups
         self._unroller = unroller
         self._first_frame = first_frame
         self._unroll = unroll
@@ -200,7 +200,7 @@ class UnrollThread(DriverThread):
 
     def work(self):
         # One environment after another, in one thread, so that runs with the same seed make the same data.
-        indices = range(self._num_envs)
+        indices = range(self._num_groups)
         if self._frames is None:
             self._clock.lap(REST)
             self._frames = [self._unroller.begin(self._first_frame, index) for index in indices]

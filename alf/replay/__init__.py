@@ -31,7 +31,7 @@ _KIND_OF_NAME = {kind.name: kind for kind in _KINDS}
 
 
 def make_replayer(
-    name: Any, unroll_spec: Experience, num_envs: int, context: int = 0
+    name: Any, unroll_spec: Experience, num_groups: int, context: int = 0
 ) -> UnrollReplayer | SequenceReplayer:
     """Makes a replayer for a driver. Gin can bind its other settings.
 
@@ -41,13 +41,13 @@ def make_replayer(
             `UnrollReplayer` or `SequenceReplayer` that was made for the other arguments; it is returned.
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...]. Bounds of
             specs are kept in the files of the buffer.
-        num_envs: int, the number of batched environments. Their `env_id`s are index * B + column.
+        num_groups: int, the number of batched environments. Their `env_id`s are index * B + column.
         context: int, the number of time steps in front of a sequence that data transformers need.
 
     Raises:
         ConfigError: if there is no such replayer, or it does not fit the other arguments.
     """
-    settings: dict[str, Any] = dict(unroll_spec=unroll_spec, num_envs=num_envs, context=context)
+    settings: dict[str, Any] = dict(unroll_spec=unroll_spec, num_groups=num_groups, context=context)
     replayer = _KIND_OF_NAME.get(name) if isinstance(name, str) else name
     if callable(replayer):
         replayer = replayer(**{key: settings[key] for key in _list_arguments(replayer, settings)})

@@ -3,18 +3,18 @@
 
 A file has the format of `numpy.savez` (`numpy.load(path)` reads it) and these arrays:
 
-    header: str scalar, JSON: format, version, unroll_length T, num_envs E, batch_size B, and `row_spec`, the
-        specs of one time step of one environment, an `Experience`.
-    begin, end: int64 [E]; entries begin[i] to end[i] - 1 of each of the following arrays are the time steps
+    header: str scalar, JSON: format, version, unroll_length T, num_groups G, batch_size B, and `row_spec`,
+        the specs of one time step of one environment, an `Experience`.
+    begin, end: int64 [G]; entries begin[i] to end[i] - 1 of each of the following arrays are the time steps
         of batched environment i, in order. The entries between end[i - 1] and begin[i] were overwritten while
         the file was written, and are not valid.
     step_type, reward, discount, observation, prev_action, action, info, policy_version, env_info:
         [R, B, ...]; a nest has one array for each leaf, for example "observation/position". `env_id` is
         i * B + column.
-    position: int64 [E], the position of the newest time step of each environment in the buffer.
+    position: int64 [G], the position of the newest time step of each environment in the buffer.
     priority: float64 [R, B], only in a prioritized buffer: the priority of the sequence that begins there,
         raised to alpha; 0 where no sequence begins.
-    state: [U, B, ...], state_begin, state_end: int64 [E]; only if there is a recurrent state. Entries
+    state: [U, B, ...], state_begin, state_end: int64 [G]; only if there is a recurrent state. Entries
         state_begin[i] to state_end[i] - 1 are the states at row 0 of the newest unrolls of environment i,
         in order. The last of these unrolls begins at entry end[i] - 1 - T.
 
@@ -36,7 +36,7 @@ from alf.errors import ConfigError
 
 FORMAT = "ALF replay buffer"
 VERSION = 1
-LAYOUT = ("unroll_length", "num_envs", "batch_size")
+LAYOUT = ("unroll_length", "num_groups", "batch_size")
 CHUNK_BYTES = 1 << 24  # the largest part of an array that is in memory at a time
 
 

@@ -126,7 +126,7 @@ def load_part(path, replayer, first_column):
         place = _find_place(archive, header, replayer, first_column)
         _check_content(path, archive, place, replayer.row_spec)
         _write_content(archive, place, replayer)
-        return header["num_envs"] * header["batch_size"]
+        return header["num_groups"] * header["batch_size"]
 
 
 class _Place(NamedTuple):
@@ -200,10 +200,10 @@ def _make_tables(replayer, batch_size, first_column=0):
 
 def _find_place(archive, header, replayer, first_column=0):
     """Returns the `_Place` in a replayer of a file whose first env_id becomes `first_column`."""
-    num_envs, batch_size = header["num_envs"], header["batch_size"]
+    num_groups, batch_size = header["num_groups"], header["batch_size"]
     begin, end = read_ranges(archive, "")
     per_env = batch_size // replayer.batch_size
-    envs = first_column // replayer.batch_size + np.arange(num_envs * per_env).reshape(num_envs, per_env)
+    envs = first_column // replayer.batch_size + np.arange(num_groups * per_env).reshape(num_groups, per_env)
     # Positions go on by whole unrolls, as if the file had been observed, and so far that no slot keeps a time
     # step from before: a `Sequences` from before the load must not name a new one.
     num_unrolls = -(-(replayer.max_steps + 1) // replayer.unroll_length)
@@ -282,7 +282,7 @@ def _check_specs(path, header, replayer):
     """Raises ConfigError unless the file and the replayer have the same specs and environments."""
     theirs, ours = header, {"row_spec": replayer.row_spec, **{key: getattr(replayer, key) for key in LAYOUT}}
     theirs, ours = (
-        {**describe_specs(x["row_spec"], x["unroll_length"]), **{k: x[k] for k in ("num_envs", "batch_size")}}
+        describe_specs(x["row_spec"], x["unroll_length"]) | {k: x[k] for k in ("num_groups", "batch_size")}
         for x in (theirs, ours)
     )
     raise_difference(f"the replay buffer {path!r}", "here", theirs, ours, ". load_replayer takes any file")

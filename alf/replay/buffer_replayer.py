@@ -48,21 +48,21 @@ class BufferReplayer(SequenceReplayer):
 
     Args:
         unroll_spec: `Experience` of tensor specs of one unroll, [T+1, B, ...], state [B, ...].
-        num_envs: int, the number of batched environments. Their `env_id`s are index * B + column.
+        num_groups: int, the number of batched environments. Their `env_id`s are index * B + column.
         context: int, the number of time steps in front of a sequence that data transformers need.
         capacity: int, the environment steps of all environments together. All have the same share.
 
     Attributes:
-        unroll_length, batch_size, num_envs: ints, T, B and the argument.
+        unroll_length, batch_size, num_groups: ints, T, B and the argument.
         num_rows: int, the size of `rows`.
         max_steps: int, the environment steps that it keeps of each environment.
         start_stride: int; sequences start at its multiples: T with a recurrent state, else 1.
-        steps: int64 variable [num_envs], the position of the newest time step.
-        steps_after_write: int64 variable [num_envs], the value that `steps` has after the current write;
+        steps: int64 variable [num_groups], the position of the newest time step.
+        steps_after_write: int64 variable [num_groups], the value that `steps` has after the current write;
             `steps` if nothing is written.
-        first: int64 variable [num_envs], the position of the first time step since `clear`.
+        first: int64 variable [num_groups], the position of the first time step since `clear`.
         rows: `Experience` of variables [num_rows, ...], like `row_spec` without env_id and state.
-        states: nest of variables [num_envs * unrolls * B, ...] of the recurrent state.
+        states: nest of variables [num_groups * unrolls * B, ...] of the recurrent state.
     """
 
     _tree: Any = None  # in a subclass: `SumTree` of the priorities of the sequences that start at the rows
@@ -70,15 +70,15 @@ class BufferReplayer(SequenceReplayer):
     def __init__(
         self,
         unroll_spec: Experience,
-        num_envs: PositiveInt,
+        num_groups: PositiveInt,
         context: NonNegativeInt = 0,
         capacity: PositiveInt = 1_000_000,
     ) -> None:
         kind = type(self).__name__
         num_time_steps, self.batch_size = unroll_spec.step_type.shape
         self.unroll_length = num_time_steps - 1
-        self.num_envs = num_envs
-        columns = num_envs * self.batch_size
+        self.num_groups = num_groups
+        columns = num_groups * self.batch_size
         self.max_steps = -(-capacity // columns)  # rounded up
         self.capacity = self.max_steps * columns
         self._context = context
@@ -100,7 +100,7 @@ class BufferReplayer(SequenceReplayer):
         # Not trainable and not part of a `tf.Module`: they belong to no checkpoint.
         with tf.device(HOST):
             self.steps, self.steps_after_write, self.first = (
-                tf.Variable(tf.zeros(num_envs, tf.int64), trainable=False) for _ in range(3)
+                tf.Variable(tf.zeros(num_groups, tf.int64), trainable=False) for _ in range(3)
             )
 
     @tf.function(autograph=False, reduce_retracing=True)
@@ -136,7 +136,7 @@ class BufferReplayer(SequenceReplayer):
         return tf.reduce_sum(self.steps - self.oldest()) * self.batch_size
 
     def oldest(self) -> Array:
-        """Returns the position of the oldest time step that it holds, int64 [num_envs]."""
+        """Returns the position of the oldest time step that it holds, int64 [num_groups]."""
         return tf.maximum(self.first, self.steps - self.max_steps)
 
     def clear(self) -> None:
@@ -144,10 +144,10 @@ class BufferReplayer(SequenceReplayer):
         # of the context stay, so that a sequence may start at the newest time step.
         self.first.assign(tf.maximum(self.first, self.steps - self._context))
 
-    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
+    def check_fits(self, unroll_spec: Experience, num_groups: int, context: int) -> None:
         check_unroll_spec(self.name, self._unroll_spec, unroll_spec)
         for argument, ours, needed in (
-            ("num_envs", self.num_envs, num_envs),
+            ("num_groups", self.num_groups, num_groups),
             ("context", self._context, context),
         ):
             if ours != needed:
@@ -179,7 +179,7 @@ class BufferReplayer(SequenceReplayer):
         """Returns where sequences of `length` steps, an int or int64 scalar, may start.
 
         Returns:
-            low, high: int64 [num_envs]. Sequences may start at `start_stride` times low, low + 1, ...
+            low, high: int64 [num_groups]. Sequences may start at `start_stride` times low, low + 1, ...
             high - 1; nowhere if low == high.
         """
         # A start needs its context in front and `length` steps behind. Both bounds are rounded inwards, to
@@ -192,12 +192,12 @@ class BufferReplayer(SequenceReplayer):
         """Lists the `Sequences` of all columns at `start_stride` times low, low + stride, ... below high.
 
         Args:
-            low, high: int64 [num_envs], results of `starts`.
+            low, high: int64 [num_groups], results of `starts`.
             stride: int or int64 scalar.
         """
         # The environments' lists, of different lengths, one after another: `nth` counts within a list.
         counts = -((low - high) // stride)  # rounded up
-        env = tf.repeat(tf.range(self.num_envs, dtype=tf.int64), counts)
+        env = tf.repeat(tf.range(self.num_groups, dtype=tf.int64), counts)
         nth = tf.range(tf.reduce_sum(counts)) - tf.gather(tf.cumsum(counts, exclusive=True), env)
         start = (tf.gather(low, env) + nth * stride) * self.start_stride
         column = tf.tile(tf.range(self.batch_size, dtype=tf.int64), tf.shape(env))

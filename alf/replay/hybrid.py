@@ -59,8 +59,8 @@ class HybridReplayer(SequenceReplayer):
     def observe(self, experience: Experience) -> None:
         self._online.observe(experience)
 
-    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
-        self._online.check_fits(unroll_spec, num_envs, context)
+    def check_fits(self, unroll_spec: Experience, num_groups: int, context: int) -> None:
+        self._online.check_fits(unroll_spec, num_groups, context)
 
     def counts(self) -> dict[str, int]:
         return self._online.counts()

@@ -83,7 +83,7 @@ def from_minari(dataset_id: str, path: str) -> None:
             _fill({name: x[begin:end, 0] for name, x in arrays.items()}, episode, observation, action)
     except MisfitError as error:
         raise ConfigError(f"the data set {dataset_id!r}: {error}") from None
-    layout = {"unroll_length": 1, "num_envs": 1, "batch_size": 1}
+    layout = {"unroll_length": 1, "num_groups": 1, "batch_size": 1}
     header = {"format": FORMAT, "version": VERSION, "row_spec": nest_to_json(row_spec), **layout}
     with replace_file(path) as whole, zipfile.ZipFile(whole, "w") as archive:
         write_array(archive, "header", np.array(json.dumps(header)))

@@ -59,7 +59,7 @@ def read_layout(paths, length=None):
         length: int, environment steps of each sub-environment that are kept; None keeps all.
 
     Returns:
-        the arguments `unroll_spec`, `num_envs` and `capacity`.
+        the arguments `unroll_spec`, `num_groups` and `capacity`.
 
     Raises:
         ConfigError: if a file is damaged or missing or has other specs than the first one, or if `length` is
@@ -76,7 +76,7 @@ def read_layout(paths, length=None):
         raise_difference(f"the replay buffer {path!r}", f"in {paths[0]!r}", theirs, ours)
     sizes = {header["batch_size"] for header in headers}
     batch_size = sizes.pop() if len(sizes) == 1 else 1
-    num_envs = sum(header["num_envs"] * header["batch_size"] for header in headers) // batch_size
+    num_groups = sum(header["num_groups"] * header["batch_size"] for header in headers) // batch_size
     row_spec, state_spec = headers[0]["row_spec"]._replace(state=()), headers[0]["row_spec"].state
     # With recurrent states, sequences must start where unrolls did. Without, any time step will do.
     unroll_length = headers[0]["unroll_length"] if tf.nest.flatten(state_spec.train) else 1
@@ -90,7 +90,7 @@ def read_layout(paths, length=None):
     max_steps = max_steps if length is None else min(max_steps, length)
     unroll_spec = add_leading_dims(row_spec, unroll_length + 1, batch_size, keep_bounds=True)
     unroll_spec = unroll_spec._replace(state=add_leading_dims(state_spec, batch_size, keep_bounds=True))
-    return unroll_spec, num_envs, max_steps * num_envs * batch_size
+    return unroll_spec, num_groups, max_steps * num_groups * batch_size
 
 
 def read_row_spec(path):
@@ -122,9 +122,9 @@ def load_replayer(paths: Sequence[str], context: int = 0, length: int | None = N
             has too little memory.
     """
     paths = [paths] if isinstance(paths, str) else paths
-    unroll_spec, num_envs, capacity = read_layout(paths, length)
+    unroll_spec, num_groups, capacity = read_layout(paths, length)
     try:
-        replayer = UniformReplayer(unroll_spec, num_envs, context, capacity)
+        replayer = UniformReplayer(unroll_spec, num_groups, context, capacity)
     except TooLittleMemory as error:
         hint = "Experiment.offline_buffer_length can limit what is loaded"
         raise ConfigError(f"the offline buffer is too large, {hint}: {error}") from None

@@ -28,7 +28,7 @@ class PrioritizedReplayer(BufferReplayer):
     sequences get the largest priority so far, also those from a file without priorities.
 
     Args:
-        unroll_spec, num_envs, context, capacity: passed to `BufferReplayer`.
+        unroll_spec, num_groups, context, capacity: passed to `BufferReplayer`.
         alpha: number, at least 0; the influence of priorities. 0 draws uniformly.
         beta: number or `Schedule` in [0, 1]; the part of the bias of the draws that weights correct.
         epsilon: number above 0, added to every priority, so that every sequence can be drawn.
@@ -39,7 +39,7 @@ class PrioritizedReplayer(BufferReplayer):
     def __init__(
         self,
         unroll_spec: Experience,
-        num_envs: PositiveInt,
+        num_groups: PositiveInt,
         context: NonNegativeInt = 0,
         capacity: PositiveInt = 1_000_000,
         alpha: NonNegativeFloat = 0.6,
@@ -47,7 +47,7 @@ class PrioritizedReplayer(BufferReplayer):
         epsilon: PositiveFloat = 1e-6,
     ) -> None:
         self._beta = as_schedule(beta)
-        super().__init__(unroll_spec, num_envs, context, capacity)
+        super().__init__(unroll_spec, num_groups, context, capacity)
         self._alpha = alpha
         self._epsilon = epsilon
         # p^alpha of the sequence that starts at each row, 0 if none does.

@@ -58,7 +58,7 @@ class Replayer(abc.ABC):
     def clear(self) -> None:
         """Forgets all experience."""
 
-    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:  # noqa: B027
+    def check_fits(self, unroll_spec: Experience, num_groups: int, context: int) -> None:  # noqa: B027
         """Raises ConfigError unless it was made for these arguments, the arguments of `make_replayer`."""
 
     def counts(self) -> dict[str, int]:

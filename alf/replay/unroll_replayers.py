@@ -100,7 +100,7 @@ class CyclicOneTimeReplayer(UnrollReplayer):
         self._ring.clear()
         self._waiting = []
 
-    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
+    def check_fits(self, unroll_spec: Experience, num_groups: int, context: int) -> None:
         self._ring.check_fits(self.name, unroll_spec)
 
     def counts(self) -> dict[str, int]:
@@ -163,7 +163,7 @@ class MixInReplayer(OneTimeReplayer):
         # weights.
         self._older.clear()
 
-    def check_fits(self, unroll_spec: Experience, num_envs: int, context: int) -> None:
+    def check_fits(self, unroll_spec: Experience, num_groups: int, context: int) -> None:
         self._older.check_fits(self.name, unroll_spec)
 
     def get_state(self) -> Any:

@@ -31,7 +31,7 @@ def choose_device(setting, driver, exp_replayer, strategy, sizes, make_policy):
         setting: `Experiment.learner_device`.
         driver, exp_replayer: as in `Experiment`.
         strategy: `tf.distribute.Strategy` or None.
-        sizes: the arguments num_envs, num_steps and batch_size of `count_update_rows`.
+        sizes: the arguments num_groups, num_steps and batch_size of `count_update_rows`.
         make_policy: callable () -> `Policy`.
 
     Returns:
@@ -79,20 +79,20 @@ def set_up_devices(setting, actor_device, needs_gpus, num_rows, make_policy):
     return device
 
 
-def count_update_rows(kinds, settings, num_envs, num_steps, batch_size):
+def count_update_rows(kinds, settings, num_groups, num_steps, batch_size):
     """Returns the rows of an update, an int, as gin's bindings say.
 
     Args:
         kinds: list of values of `Experiment.exp_replayer`.
         settings: `DriverSettings`.
-        num_envs: int, batched environments of all processes.
+        num_groups: int, batched environments of all processes.
         num_steps: int, T, transitions of an unroll.
         batch_size: int, B, columns of an unroll.
     """
-    if not num_envs or any(map(replay.is_of_sequences, kinds)):
+    if not num_groups or any(map(replay.is_of_sequences, kinds)):
         sizes = "mini_batch_size", "mini_batch_length"
         return math.prod(find_argument(ReplayLearner, name) for name in sizes)
-    num_unrolls = num_envs if settings.is_ordered else settings.learn_queue_cap
+    num_unrolls = num_groups if settings.is_ordered else settings.learn_queue_cap
     parts = find_argument(UnrollLearner, "num_minibatches")
     size = find_argument(UnrollLearner, "mini_batch_size")
     return size or num_unrolls * num_steps * batch_size // parts

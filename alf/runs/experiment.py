@@ -197,8 +197,8 @@ class Experiment:
                 make = functools.partial(make_collector, gin.config_str())
                 collectors = self._collectors(make, specs, self._num_collectors, len(envs))
                 settings["collectors"] = collectors
-            num_envs = len(envs) + (collectors.num_envs if collectors else 0)
-            learner = self._make_learner(specs, num_envs, strategy)
+            num_groups = len(envs) + (collectors.num_groups if collectors else 0)
+            learner = self._make_learner(specs, num_groups, strategy)
             if specs is not None:
                 if learner.metrics:
                     settings["metrics"] = learner.metrics
@@ -216,22 +216,22 @@ class Experiment:
                 collectors.close()
             raise
 
-    def make_collector(self, index: int, num_restarts: int, num_envs: int, **kwargs: Any) -> Collector:
+    def make_collector(self, index: int, num_restarts: int, num_groups: int, **kwargs: Any) -> Collector:
         """Makes a `Collector` with environments of its own, in the process where it works.
 
         Args:
             index: int, the collector's number.
             num_restarts: int, how often the collector was replaced. A successor draws other random numbers.
-            num_envs: int, batched environments.
+            num_groups: int, batched environments.
             **kwargs: arguments of `Collector`.
         """
         # From 1, because the seeds of learner processes begin with 0 (`_find_seed`).
         seed = spawn_seed(self._seed, index + 1, num_restarts)
         take_memory_as_needed()  # of a GPU that Ray has given to this process
-        reserve_threads(2 * num_envs + SPARE_THREADS)
+        reserve_threads(2 * num_groups + SPARE_THREADS)
         envs = []
         try:
-            self._make_envs(seed_everything(seed, num_envs), envs)
+            self._make_envs(seed_everything(seed, num_groups), envs)
             driver = functools.partial(self._driver, **self._add_behavior(envs))
             specs = EnvSpecs(envs)
             policy = self.make_policy(specs.observation, specs.action, specs.reward)
@@ -310,32 +310,32 @@ class Experiment:
         finally:
             close_all(envs)
 
-    def _make_learner(self, specs, num_envs, strategy):
+    def _make_learner(self, specs, num_groups, strategy):
         """Makes the learner and its parts.
 
         Args:
             specs: `EnvSpecs`, or None without environments.
-            num_envs: batched environments of all processes.
+            num_groups: batched environments of all processes.
             strategy: `tf.distribute.Strategy` or None.
         """
         files = [] if self._offline_buffer is None else replay.find_files(self._offline_buffer)
         rows = specs or replay.read_row_spec(files[0])
         make_policy = functools.partial(self.make_policy, rows.observation, rows.action, rows.reward)
         # Here and not in the constructor: this starts TensorFlow, and then its number of threads is fixed.
-        sizes = num_envs, self._steps_of_unroll, getattr(rows, "batch_size", 1)
+        sizes = num_groups, self._steps_of_unroll, getattr(rows, "batch_size", 1)
         parts = self._driver, self._exp_replayer, strategy
         device = choose_device(self._learner_device, *parts, sizes, make_policy)
         with tf.device(device):
             policy = make_policy()
         if self._policies is not None:
-            return self._make_learner_group(policy, specs, num_envs, device, strategy)
+            return self._make_learner_group(policy, specs, num_groups, device, strategy)
 
         def make_replayer(with_env_info):
             loaded = files, policy.data_transformer.context, self._offline_buffer_length
             if specs is None:
                 return replay.check_offline(replay.load_replayer(*loaded), policy, with_env_info)
             spec = specs.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
-            made = replay.make_replayer(self._exp_replayer, spec, num_envs, loaded[1])
+            made = replay.make_replayer(self._exp_replayer, spec, num_groups, loaded[1])
             return replay.HybridReplayer(made, replay.load_replayer(*loaded)) if files else made
 
         learner = self._make_one_learner(None, policy, make_replayer, device, strategy)
@@ -364,7 +364,7 @@ class Experiment:
         learner = make(algorithm, replayer=replayer, **given)
         return check_type("what Experiment.learner makes", learner, Learner)
 
-    def _make_learner_group(self, group, specs, num_envs, device, strategy):
+    def _make_learner_group(self, group, specs, num_groups, device, strategy):
         """Makes the learners of several policies, each in the gin scope that has the policy's name."""
         numbers = self._policies.resolve_num_sequences(specs.batch_size)
         learners = {}
@@ -377,7 +377,7 @@ class Experiment:
                 # A replay buffer keeps each row's steps apart, so it takes the rows one by one.
                 view.batch_size = 1 if keeps_rows_apart else numbers[name]
                 spec = view.unroll_spec(policy, self._steps_of_unroll, with_env_info=with_env_info)
-                num_rows = num_envs * specs.batch_size if keeps_rows_apart else 1
+                num_rows = num_groups * specs.batch_size if keeps_rows_apart else 1
                 return replay.make_replayer(kind, spec, num_rows, policy.data_transformer.context)
 
             # So `NAME/LearnerSettings.max_grad_norm = 1` is for one policy; without a scope it is for all.

@@ -20,15 +20,15 @@ def spawn_seed(seed, *numbers):
     return None if seed is None else spawn_seeds([seed, *numbers], 1)[0]
 
 
-def seed_everything(seed, num_envs):
+def seed_everything(seed, num_groups):
     """Seeds Python, NumPy, TensorFlow and Keras; returns a seed for each environment.
 
     Args:
         seed: int, or None, which leaves the generators as they are and draws the environments' seeds.
-        num_envs: int. More environments do not change the seeds of the first ones.
+        num_groups: int. More environments do not change the seeds of the first ones.
 
     Returns:
-        list of `num_envs` ints in [0, 2^31).
+        list of `num_groups` ints in [0, 2^31).
     """
     if seed is not None:
         # Layers draw the seeds of their initial weights from Python's generator.
@@ -38,7 +38,7 @@ def seed_everything(seed, num_envs):
             library.utils.set_random_seed(seed % 2**32)
         # The last, because Keras gives TensorFlow 32 bits of the seed.
         tf.random.set_seed(seed)
-    return spawn_seeds(seed, num_envs)
+    return spawn_seeds(seed, num_groups)
 
 
 def seed_draws(driver, learner, seed):

@@ -22,14 +22,14 @@ from alf.testing.toy_environments import CountingEnvironment
 
 
 def make_counting_envs(
-    num_envs: int,
+    num_groups: int,
     batch_size: int = 2,
     episode_length: int = 4,
     cls: type[CountingEnvironment] = CountingEnvironment,
     **kwargs: Any,
 ) -> list[Any]:
     """Makes counting environments with the ids that a driver gives them."""
-    return [cls(batch_size, episode_length, env_index=i, **kwargs) for i in range(num_envs)]
+    return [cls(batch_size, episode_length, env_index=i, **kwargs) for i in range(num_groups)]
 
 
 def check_nest(what: str, nest: Nest, spec: NestedSpec, *leading_dims: int | None) -> None:
@@ -163,9 +163,9 @@ class RecordingLearner:
     def train(self) -> dict[str, Array]:
         return {}
 
-    def unrolls(self, num_envs: int) -> list[list[Experience]]:
+    def unrolls(self, num_groups: int) -> list[list[Experience]]:
         """Returns the observed unrolls: a list per environment of `Experience`s of [T+1, B, ...]."""
-        unrolls = [[] for _ in range(num_envs)]
+        unrolls = [[] for _ in range(num_groups)]
         for experience in self.observed:
             for q, env_id in enumerate(experience.env_id[:, 0, 0]):
                 unroll = tf.nest.map_structure(lambda x, q=q: x[q], experience)

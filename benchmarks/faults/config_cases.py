@@ -48,7 +48,7 @@ def _lose_operative_config(lab):
 
 
 def _header(**changes):
-    return {"format": "ALF replay buffer", "version": 1, "unroll_length": 4, "num_envs": 1, **changes}
+    return {"format": "ALF replay buffer", "version": 1, "unroll_length": 4, "num_groups": 1, **changes}
 
 
 @_CONFIG.add("buffer_header_list", "an offline buffer whose header is a list", [])

@@ -132,7 +132,7 @@ def test_batched_environments_of_tf_agents():
 def test_environments_of_both_kinds_have_the_same_specs():
     envs = [CountingEnvironment(2), TFAgentsEnvironment(CountingEnvironment(2, env_index=1))]
     specs = EnvSpecs(envs)
-    assert specs.num_envs == 2 and specs.action.maximum == 1
+    assert specs.num_groups == 2 and specs.action.maximum == 1
 
 
 class CountingAgent:

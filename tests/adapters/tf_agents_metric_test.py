@@ -45,9 +45,9 @@ def make_metrics():
     ]
 
 
-def run(driver_class, metrics, num_envs=3, **kwargs):
+def run(driver_class, metrics, num_groups=3, **kwargs):
     """Collects from environments with episodes of 3, 4 and 5 steps; returns the driver and its records."""
-    envs = make_counting_envs(num_envs, 3, 3)
+    envs = make_counting_envs(num_groups, 3, 3)
     observer = RecordingObserver()
     learner = RecordingLearner(FrozenPolicy(envs[0]))
     driver = build_driver(

@@ -44,7 +44,7 @@ def train(env, make_learner, unroll_length, num_updates):
 
 def replay_training(specs, policy, unroll_length, length, make_replayer=UniformReplayer):
     """Training on sequences of `length` steps from a replay buffer."""
-    replayer = make_replayer(specs.unroll_spec(policy, unroll_length), num_envs=1, capacity=20_000)
+    replayer = make_replayer(specs.unroll_spec(policy, unroll_length), num_groups=1, capacity=20_000)
     return functools.partial(
         ReplayLearner,
         replayer=replayer,

@@ -116,7 +116,7 @@ def test_the_batches_are_those_of_the_workload(name):
     if setup.algorithm == "ppo":
         assert (setup.num_envs, setup.unroll_length) == (workload.batch_size, workload.unroll_length)
     else:
-        assert setup.num_envs == workload.num_envs * workload.batch_size
+        assert setup.num_envs == workload.num_groups * workload.batch_size
         assert setups.BATCH_SIZES[setup.algorithm] == workload.mini_batch_size
 
 

@@ -28,7 +28,7 @@ class Measured(NamedTuple):
 def measured(tmp_path_factory):
     """Of six environments in two batches, each with a worker."""
     path = tmp_path_factory.mktemp("throughput") / "result.json"
-    settings = dict(num_envs=2, batch_size=3, num_workers=1, learn_queue_cap=2, seconds=1.0)
+    settings = dict(num_groups=2, batch_size=3, num_workers=1, learn_queue_cap=2, seconds=1.0)
     arguments = [f"--{name}={value}" for name, value in settings.items()]
     done = run_module("benchmarks.throughput", "--workload=cartpole_python", f"--result={path}", *arguments)
     assert done.status == 0, done.err
@@ -53,13 +53,13 @@ def test_prints_and_writes_one_json_object(measured):
 
 def test_flags_override_the_workload(measured):
     result, _ = measured
-    assert (result["num_envs"], result["batch_size"], result["learn_queue_cap"]) == (2, 3, 2)
+    assert (result["num_groups"], result["batch_size"], result["learn_queue_cap"]) == (2, 3, 2)
     assert result["worker_processes"] == 2 and 10 < result["memory_of_workers_mb"] < 1000
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_settings_of_each_workload_fit_together(name):
-    workload = dataclasses.replace(WORKLOADS[name], num_envs=1, batch_size=2)
+    workload = dataclasses.replace(WORKLOADS[name], num_groups=1, batch_size=2)
     env = (workload.env_alone or workload.env)(2, 0)
     learner = workload.make_learner([env])
     driver = AsyncOffPolicyDriver([env], learner.policy, workload.unroll_length, workload.driver_settings())

@@ -69,8 +69,8 @@ def few_threads():
     """Drivers of 1, 5 and 6 environments after TensorFlow has started with 10 threads."""
     tf.config.threading.set_inter_op_parallelism_threads(10)
     tf.constant(1) + 1
-    for num_envs in (1, 5, 6):
-        envs = make_counting_envs(num_envs)
+    for num_groups in (1, 5, 6):
+        envs = make_counting_envs(num_groups)
         driver = build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
         driver.start()
         for _ in range(20):

@@ -18,7 +18,7 @@ pytest.importorskip("ray")
 SETTINGS = {
     "Experiment.num_groups": 0,
     "Experiment.num_collectors": 1,
-    "RayCollectors.num_envs": 1,
+    "RayCollectors.num_groups": 1,
     "Trainer.evaluator": "@Evaluator",
     "Evaluator.interval_seconds": 0.1,
     "Evaluator.num_episodes": 1,

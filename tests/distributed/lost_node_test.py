@@ -62,7 +62,7 @@ def test_what_a_lost_node_had_is_collected_elsewhere(nodes, answers, max_joined_
         Endless(answers, UNROLL_LENGTH),
         EnvSpecs([env]),
         NUM_COLLECTORS,
-        num_envs=1,
+        num_groups=1,
         max_joined_answers=max_joined_answers,
     )
     driver = build_driver(

@@ -63,7 +63,7 @@ def recorded():
     return answers_of
 
 
-def make_collector(index, num_restarts, num_envs, first_env_id, **settings):
+def make_collector(index, num_restarts, num_groups, first_env_id, **settings):
     envs = make_counting_envs(index + 1, B)[index:]
     return Collector(envs, FrozenPolicy(envs[0]), first_env_id, **settings)
 
@@ -71,7 +71,7 @@ def make_collector(index, num_restarts, num_envs, first_env_id, **settings):
 def make_driver(make, num_collectors=2, learn_queue_cap=1, num_local=0, **kwargs):
     env = CountingEnvironment(B)
     settings = dict(
-        num_collectors=num_collectors, num_envs=1, num_cpus=0, first_env_index=num_local, **kwargs
+        num_collectors=num_collectors, num_groups=1, num_cpus=0, first_env_index=num_local, **kwargs
     )
     learner = RecordingLearner(FrozenPolicy(env))
     driver = build_driver(
@@ -178,7 +178,7 @@ def test_a_request_that_waits_behind_another_is_not_late(monkeypatch):
     """A collector has the time-out for each answer: it begins the next one after the last one."""
     clock = 1000.0
     monkeypatch.setattr(ray_collectors, "running_time", lambda: clock)
-    settings = dict(num_collectors=1, num_envs=1, num_cpus=0, timeout=30.0)
+    settings = dict(num_collectors=1, num_groups=1, num_cpus=0, timeout=30.0)
     collectors = build_collectors(OneAnswer(), EnvSpecs([CountingEnvironment(B)]), **settings)
     try:
         collectors.publish([])
@@ -303,7 +303,7 @@ def test_an_answer_that_comes_after_a_replacement_is_dropped(max_joined_answers)
         OneAnswer(),
         EnvSpecs([CountingEnvironment(B)]),
         num_collectors=1,
-        num_envs=1,
+        num_groups=1,
         num_cpus=0,
         timeout=2.0,
         max_joined_answers=max_joined_answers,
@@ -365,7 +365,7 @@ def test_a_collector_that_never_starts_ends_a_call_of_environments(recorded, rar
         Recorded(recorded),
         EnvSpecs([CountingEnvironment(B)]),
         num_collectors=1,
-        num_envs=1,
+        num_groups=1,
         num_cpus=0,
         resources={"rare": 1},
         start_timeout=0.3,
@@ -395,8 +395,8 @@ def test_what_an_environment_raises_ends_the_run(recorded):
 
 WRONG = [
     ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
-    ({"num_envs": 0}, "RayCollectors.num_envs is 0"),
-    ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_envs = 2"),
+    ({"num_groups": 0}, "RayCollectors.num_groups is 0"),
+    ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_groups = 2"),
     ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
     ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
     ({"weights_dtype": "int8"}, "RayCollectors.weights_dtype is 'int8'"),
@@ -436,7 +436,7 @@ class Shown(CountingEnvironment):
         raise KeyError("my own bug")
 
 
-def make_shown(index, num_restarts, num_envs, first_env_id, **settings):
+def make_shown(index, num_restarts, num_groups, first_env_id, **settings):
     env = Shown(B, env_index=index)
     return Collector([env], FrozenPolicy(env), first_env_id, **settings)
 

@@ -24,7 +24,7 @@ class Recorded:
         self._answers, self._folder, self._fault = answers, folder, fault
         self._faulty_starts = faulty_starts
 
-    def __call__(self, index, num_restarts, num_envs, **settings):
+    def __call__(self, index, num_restarts, num_groups, **settings):
         if self._folder is not None:
             with open(os.path.join(self._folder, f"pid{index}"), "w") as file:
                 file.write(str(os.getpid()))
@@ -60,7 +60,7 @@ class Endless:
         self._answers, self._unroll_length = answers, unroll_length
         self._count = 0
 
-    def __call__(self, index, num_restarts, num_envs, **settings):
+    def __call__(self, index, num_restarts, num_groups, **settings):
         self._answer = self._answers[index]
         return self
 
@@ -114,7 +114,7 @@ _FAULTS = {
 }
 
 
-def make_teller(index, num_restarts, num_envs, **settings):
+def make_teller(index, num_restarts, num_groups, **settings):
     """Makes a stand-in of a `Collector` that answers with its node's name, for `RayCollectors`."""
     import ray
 
@@ -124,6 +124,6 @@ def make_teller(index, num_restarts, num_envs, **settings):
 class OneAnswer:
     """Sends one answer, the number of restarts, and no other one until it was replaced."""
 
-    def __call__(self, index, num_restarts, num_envs, **settings):
+    def __call__(self, index, num_restarts, num_groups, **settings):
         numbers = [num_restarts] if num_restarts == 0 else [num_restarts] * 10**4
         return _Collector([[np.array([number])] for number in numbers], fault=None)

@@ -275,7 +275,7 @@ def test_a_run_ends_while_an_evaluation_in_the_cluster_hangs(tmp_path, caplog):
 
 def make_collectors(**kwargs):
     specs = EnvSpecs([CountingEnvironment(1)])
-    settings = {"num_collectors": 2, "num_envs": 1, "num_cpus": 1, **kwargs}
+    settings = {"num_collectors": 2, "num_groups": 1, "num_cpus": 1, **kwargs}
     return build_collectors(make_teller, specs, **settings)
 
 

@@ -34,7 +34,7 @@ MIN_UNROLLS = 6  # of every environment
 
 
 class Setting(NamedTuple):
-    num_envs: int
+    num_groups: int
     num_actor_queues: int
     actor_queue_cap: int
     learn_queue_cap: int
@@ -44,7 +44,7 @@ class Setting(NamedTuple):
     prefetch: bool = False
 
     def make_driver(self, **kwargs):
-        envs = make_counting_envs(self.num_envs, B, self.episode_length)
+        envs = make_counting_envs(self.num_groups, B, self.episode_length)
         learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
         driver = build_driver(
             AsyncOffPolicyDriver,
@@ -98,11 +98,11 @@ def run(request):
     deadline = time.monotonic() + 60
     try:
         driver.start()
-        unrolls = learner.unrolls(setting.num_envs)
+        unrolls = learner.unrolls(setting.num_groups)
         while min(map(len, unrolls)) < MIN_UNROLLS:
             steps.append(collect_and_observe(driver))
             counters.append(int(learner.progress.updates.assign_add(1)) - 1)
-            unrolls = learner.unrolls(setting.num_envs)
+            unrolls = learner.unrolls(setting.num_groups)
             assert time.monotonic() < deadline, "an environment starves"
         # The log has its own queue, which may lag behind.
         assert observer.wait_for(
@@ -165,7 +165,7 @@ def test_env_ids_are_those_of_the_observations(run):
         for unroll in unrolls:
             np.testing.assert_array_equal(unroll.env_id, unroll.observation[..., ENV_ID])
     ids = np.concatenate([u[0].env_id[0] for u in run.unrolls])
-    np.testing.assert_array_equal(ids, np.arange(run.setting.num_envs * B))
+    np.testing.assert_array_equal(ids, np.arange(run.setting.num_groups * B))
 
 
 def test_prev_action_is_the_action_before_and_zero_where_an_episode_begins(run):
@@ -215,7 +215,7 @@ def test_policy_version_never_falls_and_is_never_ahead(run):
 
 def test_actors_answer_whole_batches(run):
     setting = run.setting
-    envs_of_a_thread = setting.num_envs // (setting.num_env_threads or setting.num_envs)
+    envs_of_a_thread = setting.num_groups // (setting.num_env_threads or setting.num_groups)
     assert set(run.learner.policy.rows) == {setting.actor_queue_cap * envs_of_a_thread * B}
 
 
@@ -257,8 +257,8 @@ def test_metrics_are_those_of_the_records(run):
 
 
 def test_the_synchronous_driver_keeps_the_same_accounts():
-    num_envs, unroll_length = 3, 4
-    envs = make_counting_envs(num_envs, B)
+    num_groups, unroll_length = 3, 4
+    envs = make_counting_envs(num_groups, B)
     learner = RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
     observer = RecordingObserver()
     driver = build_driver(
@@ -268,7 +268,7 @@ def test_the_synchronous_driver_keeps_the_same_accounts():
     steps = sum(collect_and_observe(driver) for _ in range(10))
     driver.stop()
     total = 0
-    for index, unrolls in enumerate(learner.unrolls(num_envs)):
+    for index, unrolls in enumerate(learner.unrolls(num_groups)):
         rows = in_a_row(unrolls)
         counter = np.arange(10 * unroll_length + 1)
         np.testing.assert_array_equal(rows.observation[..., ROW], np.stack([counter] * B, axis=1))

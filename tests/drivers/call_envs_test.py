@@ -41,7 +41,7 @@ class Layout(NamedTuple):
     """Environments of a driver: those in its process, and collectors of one environment each."""
 
     make_envs: Any
-    num_envs: int = 3
+    num_groups: int = 3
     num_collectors: int = 0
     driver_class: Any = AsyncOffPolicyDriver
     kwargs: dict = {}  # noqa: RUF012  (nobody changes it)
@@ -52,8 +52,8 @@ class Layout(NamedTuple):
         if self.num_collectors:
 
             def make_collector(index, **settings):
-                env = make_env(self.num_envs + index)
-                return Collector([env], FrozenPolicy(env), (self.num_envs + index) * B, **settings)
+                env = make_env(self.num_groups + index)
+                return Collector([env], FrozenPolicy(env), (self.num_groups + index) * B, **settings)
 
             collectors = ThreadCollectors(make_collector, EnvSpecs(envs), self.num_collectors, 1)
         learner = RecordingLearner(FrozenPolicy(envs[0]))
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
 
     @property
     def num_rows(self):
-        return (self.num_envs + self.num_collectors) * B
+        return (self.num_groups + self.num_collectors) * B
 
 
 def list_envs(make=make_env, **kwargs):

@@ -43,11 +43,11 @@ class ThreadCollectors(Collectors):
         most_under_way: list of the most requests of each collector that were not answered at a time.
     """
 
-    def __init__(self, make_collector, specs, num_collectors, num_envs, num_unrolls=None, in_flight=2):
+    def __init__(self, make_collector, specs, num_collectors, num_groups, num_unrolls=None, in_flight=2):
         self.specs = specs
         self.num_collectors = num_collectors
-        self.num_envs = num_collectors * num_envs
-        self.num_unrolls = num_unrolls or num_envs
+        self.num_groups = num_collectors * num_groups
+        self.num_unrolls = num_unrolls or num_groups
         self.max_requests_in_flight = in_flight
         self.broadcast_interval = 1
         self.weights_dtype = "float32"
@@ -120,13 +120,13 @@ class ThreadCollectors(Collectors):
         collector.close()
 
 
-def make_counting(first_env, num_envs):
-    envs = make_counting_envs(first_env + num_envs, B)[first_env:]
+def make_counting(first_env, num_groups):
+    envs = make_counting_envs(first_env + num_groups, B)[first_env:]
     return envs, FrozenPolicy(envs[0], counts_steps=True)
 
 
-def make_driver(num_local, num_collectors, num_envs, unroll_length=4, make=make_counting, **kwargs):
-    """A driver with `num_local` environments, and collectors of `num_envs` each."""
+def make_driver(num_local, num_collectors, num_groups, unroll_length=4, make=make_counting, **kwargs):
+    """A driver with `num_local` environments, and collectors of `num_groups` each."""
     driver_kwargs = {
         name: kwargs.pop(name)
         for name in ("learn_queue_cap", "max_waiting_batches", "mode", "observers", "stop_timeout")
@@ -134,12 +134,12 @@ def make_driver(num_local, num_collectors, num_envs, unroll_length=4, make=make_
     }
 
     def make_collector(index, **settings):
-        first_env = num_local + index * num_envs
-        envs, policy = make(first_env, num_envs)
+        first_env = num_local + index * num_groups
+        envs, policy = make(first_env, num_groups)
         return Collector(envs, policy, first_env_id=first_env * B, **settings)
 
     envs, policy = make(0, max(num_local, 1))
-    collectors = ThreadCollectors(make_collector, EnvSpecs(envs[:1]), num_collectors, num_envs, **kwargs)
+    collectors = ThreadCollectors(make_collector, EnvSpecs(envs[:1]), num_collectors, num_groups, **kwargs)
     learner = RecordingLearner(policy)
     driver = build_driver(
         AsyncOffPolicyDriver,
@@ -180,17 +180,17 @@ class Run(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    # num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap
+    # num_local, num_collectors, num_groups, num_unrolls, learn_queue_cap
     params=[(0, 1, 2, 2, 2), (1, 2, 3, 2, 4)],
     ids=["one collector alone", "two beside an environment"],
 )
 def asynchronous(request):
     """Runs each setting once for the tests that read it; the counter of updates moves as if one trained."""
-    num_local, num_collectors, num_envs, num_unrolls, learn_queue_cap = request.param
-    observer, total = RecordingObserver(), num_local + num_collectors * num_envs
+    num_local, num_collectors, num_groups, num_unrolls, learn_queue_cap = request.param
+    observer, total = RecordingObserver(), num_local + num_collectors * num_groups
     sizes = dict(num_unrolls=num_unrolls, learn_queue_cap=learn_queue_cap, in_flight=2)
     driver, learner, collectors = make_driver(
-        num_local, num_collectors, num_envs, observers=[observer], **sizes
+        num_local, num_collectors, num_groups, observers=[observer], **sizes
     )
 
     def done():
@@ -198,7 +198,7 @@ def asynchronous(request):
         return min(map(len, [*learner.unrolls(total), *records])) >= 5
 
     steps = run(driver, learner, done, counts_updates=True)
-    return Run(total, num_unrolls == num_envs, steps, learner, observer, collectors)
+    return Run(total, num_unrolls == num_groups, steps, learner, observer, collectors)
 
 
 def test_every_step_arrives_once_and_in_order(asynchronous):
@@ -237,8 +237,8 @@ def test_requests_under_way_are_bounded(asynchronous):
     assert set(asynchronous.collectors.most_under_way) == {2}, "max_requests_in_flight is 2"
 
 
-def make_match(first_env, num_envs):
-    envs = [MatchObservationEnvironment(B, episode_length=7, seed=first_env + i) for i in range(num_envs)]
+def make_match(first_env, num_groups):
+    envs = [MatchObservationEnvironment(B, episode_length=7, seed=first_env + i) for i in range(num_groups)]
     return envs, FrozenPolicy(envs[0], counts_steps=True)
 
 
@@ -265,7 +265,7 @@ def without_collectors():
     return run_lockstep(make)
 
 
-# num_local, num_collectors, num_envs
+# num_local, num_collectors, num_groups
 @pytest.fixture(scope="module", params=[(0, 1, 4), (2, 2, 1)], ids=["one collector alone", "two beside two"])
 def lockstep(request):
     return run_lockstep(lambda **settings: make_driver(*request.param, make=make_match, **settings)[:2])
@@ -283,16 +283,16 @@ def test_lockstep_has_no_lag(lockstep):
 
 
 def test_lockstep_needs_an_unroll_of_each_environment():
-    with pytest.raises(ConfigError, match="num_unrolls of the collectors must be their num_envs then, not 1"):
+    with pytest.raises(ConfigError, match="num_unrolls of the collectors must be their num_groups then"):
         make_driver(0, 1, 2, num_unrolls=1, learn_queue_cap=2, mode="lockstep")
 
 
-@pytest.mark.parametrize("num_envs, num_collectors", [(0, 1), (1, 2)])
-def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors):
+@pytest.mark.parametrize("num_groups, num_collectors", [(0, 1), (1, 2)])
+def test_an_experiment_takes_collectors_of_another_kind(num_groups, num_collectors):
     """They begin to count where its own environments end."""
 
     def make_collectors(make_collector, specs, number, first_env_index):
-        assert callable(make_collector) and (number, first_env_index) == (num_collectors, num_envs)
+        assert callable(make_collector) and (number, first_env_index) == (num_collectors, num_groups)
 
         def make(index, **settings):
             first_env_id = (first_env_index + index) * B
@@ -304,7 +304,7 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
         env=lambda seed: CountingEnvironment(B),
         algorithm=ImpalaAlgorithm,
         learner=functools.partial(build_learner, optimizer=optimizers.Adam()),
-        num_groups=num_envs,
+        num_groups=num_groups,
         num_collectors=num_collectors,
         collectors=make_collectors,
         unroll_length=4,
@@ -313,12 +313,12 @@ def test_an_experiment_takes_collectors_of_another_kind(num_envs, num_collectors
     driver.learner.observe = lambda experience: seen.update(experience.env_id.numpy().ravel())
     try:
         driver.start()
-        while len(seen) < (num_envs + num_collectors) * B:
+        while len(seen) < (num_groups + num_collectors) * B:
             collect_and_observe(driver)
             assert time.monotonic() < deadline, seen
     finally:
         driver.stop()
-    assert seen == set(range((num_envs + num_collectors) * B))
+    assert seen == set(range((num_groups + num_collectors) * B))
 
 
 @gin.configurable(module="tests.collectors_test")
@@ -348,8 +348,8 @@ def test_weights_are_published_once_in_an_interval():
 
 
 def test_each_action_is_chosen_by_weights_of_one_version():
-    def make(first_env, num_envs):
-        envs = make_counting_envs(first_env + num_envs, B)[first_env:]
+    def make(first_env, num_groups):
+        envs = make_counting_envs(first_env + num_groups, B)[first_env:]
         return envs, Twins(envs[0])
 
     driver, learner, _ = make_driver(0, 2, 2, make=make)
@@ -372,8 +372,8 @@ def test_what_an_environment_raises_ends_the_run():
         def _step(self, action):
             raise KeyError("my own bug")
 
-    def make(first_env, num_envs):
-        envs = make_counting_envs(num_envs, B, cls=Broken)
+    def make(first_env, num_groups):
+        envs = make_counting_envs(num_groups, B, cls=Broken)
         return envs, FrozenPolicy(envs[0], counts_steps=True)
 
     driver, learner, _ = make_driver(0, 1, 1, make=make)

@@ -39,11 +39,11 @@ WRONG_SETTINGS = [
     (
         3,
         {"num_actor_queues": 2, "actor_queue_cap": 2},
-        ["num_envs is 3", r"num_actor_queues \* actor_queue_cap = 2 \* 2", "wait for ever"],
+        ["num_groups is 3", r"num_actor_queues \* actor_queue_cap = 2 \* 2", "wait for ever"],
     ),
-    (2, {"num_actor_queues": 3}, ["num_envs is 2", r"num_actor_queues \* actor_queue_cap = 3 \* 1"]),
-    (2, {"actor_queue_cap": 3}, ["num_envs is 2", r"num_actor_queues \* actor_queue_cap = 1 \* 3"]),
-    (2, {"learn_queue_cap": 3}, ["learn_queue_cap is 3", "num_envs = 2"]),
+    (2, {"num_actor_queues": 3}, ["num_groups is 2", r"num_actor_queues \* actor_queue_cap = 3 \* 1"]),
+    (2, {"actor_queue_cap": 3}, ["num_groups is 2", r"num_actor_queues \* actor_queue_cap = 1 \* 3"]),
+    (2, {"learn_queue_cap": 3}, ["learn_queue_cap is 3", "num_groups = 2"]),
     (2, {"learn_queue_cap": 0}, ["learn_queue_cap is 0", "at least 1"]),
     (2, {"actor_queue_cap": 0}, ["actor_queue_cap is 0", "at least 1"]),
     (2, {"num_actor_queues": -1}, ["num_actor_queues is -1", "at least 0"]),
@@ -57,9 +57,9 @@ WRONG_SETTINGS = [
 
 
 def test_a_wrong_setting_is_named(subtests):
-    for num_envs, kwargs, texts in WRONG_SETTINGS:
-        envs = make_counting_envs(num_envs)
-        with subtests.test(num_envs=num_envs, **kwargs), config_error(*texts):
+    for num_groups, kwargs, texts in WRONG_SETTINGS:
+        envs = make_counting_envs(num_groups)
+        with subtests.test(num_groups=num_groups, **kwargs), config_error(*texts):
             build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), **kwargs)
     envs = make_counting_envs(1)
     with config_error("SyncOffPolicyDriver.unroll_length is -1", "above 0"):
@@ -81,7 +81,7 @@ def test_name_of_the_replayer():
     unroll_spec = EnvSpecs(envs).unroll_spec(FrozenPolicy(envs[0]), 3)
     for name in ("one_tmie", "x"):
         with config_error(f"exp_replayer is '{name}'", "one_time"):
-            make_replayer(name, unroll_spec, num_envs=2)
+            make_replayer(name, unroll_spec, num_groups=2)
 
 
 def test_the_bounds_themselves_are_allowed():
@@ -97,7 +97,7 @@ def test_the_bounds_themselves_are_allowed():
     )
     driver.stop()
     specs = EnvSpecs(envs)
-    assert (specs.num_envs, specs.batch_size) == (4, 2)
+    assert (specs.num_groups, specs.batch_size) == (4, 2)
 
 
 @pytest.mark.parametrize("driver_class", DRIVERS)
@@ -331,10 +331,10 @@ def test_what_is_no_environment(driver_class, envs, text):
 # --- from_env_fn.
 
 
-def make_counting_driver(driver_class, env_fn, num_envs=3, **kwargs):
+def make_counting_driver(driver_class, env_fn, num_groups=3, **kwargs):
     learner = RecordingLearner(FrozenPolicy(CountingEnvironment(2)))
     return build_driver(
-        lambda envs, policy, **given: driver_class.from_env_fn(env_fn, num_envs, policy, **given),
+        lambda envs, policy, **given: driver_class.from_env_fn(env_fn, num_groups, policy, **given),
         None,
         learner,
         **kwargs,
@@ -389,8 +389,8 @@ def test_from_env_fn_closes_its_environments_if_there_is_no_driver(driver_class)
     with config_error("unroll_length is -1"):
         make_counting_driver(driver_class, env_fn, unroll_length=-1)
     assert [env.num_closes for env in made] == [1, 1, 1]
-    for num_envs in (0, 1.5):
-        with config_error(f"num_envs is {num_envs}: it must be an integer, at least 1"):
-            make_counting_driver(driver_class, env_fn, num_envs=num_envs)
+    for num_groups in (0, 1.5):
+        with config_error(f"num_groups is {num_groups}: it must be an integer, at least 1"):
+            make_counting_driver(driver_class, env_fn, num_groups=num_groups)
     with config_error(r"env_fn is \[\]: it must be a class or function"):
         make_counting_driver(driver_class, [])

@@ -38,11 +38,11 @@ METRICS = [
 ]
 
 
-def make_driver(driver_class, num_envs=1, episode_length=4, **kwargs):
+def make_driver(driver_class, num_groups=1, episode_length=4, **kwargs):
     """A driver of counting environments, or of none, whose learner has a replay buffer."""
-    envs = make_counting_envs(num_envs, episode_length=episode_length, cls=FakeEnvironment)
+    envs = make_counting_envs(num_groups, episode_length=episode_length, cls=FakeEnvironment)
     policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
-    learner = RecordingLearner(policy, make_replayer("uniform", specs.unroll_spec(policy, 1), num_envs))
+    learner = RecordingLearner(policy, make_replayer("uniform", specs.unroll_spec(policy, 1), num_groups))
     if driver_class is OfflineDriver:
         return build_offline_driver(learner)
     return build_driver(driver_class, envs, learner, **kwargs)
@@ -260,7 +260,7 @@ def test_max_unroll_length_needs_the_mode_poll(mode):
 
 
 def test_max_unroll_length_holds_a_batch():
-    sizes = dict(num_envs=3, unroll_length=2, learn_queue_cap=3, mode="poll")
+    sizes = dict(num_groups=3, unroll_length=2, learn_queue_cap=3, mode="poll")
     with pytest.raises(ConfigError, match="max_unroll_length is 1: the steps of 3 groups .* a batch, .* = 6"):
         make_driver(AsyncOffPolicyDriver, max_unroll_length=1, **sizes)
     make_driver(AsyncOffPolicyDriver, max_unroll_length=2, **sizes).stop()
@@ -300,7 +300,7 @@ def test_who_acts_is_a_policy(policy):
 def test_env_specs():
     envs = make_counting_envs(3, batch_size=2)
     policy, specs = FrozenPolicy(envs[0]), EnvSpecs(envs)
-    assert (specs.num_envs, specs.batch_size) == (3, 2)
+    assert (specs.num_groups, specs.batch_size) == (3, 2)
     unroll = specs.unroll_spec(policy, 5)
     assert unroll.step_type.shape == (6, 2)
     assert unroll.action.shape == (6, 2) and unroll.action.maximum == envs[0].action_spec().maximum

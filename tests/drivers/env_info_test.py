@@ -47,8 +47,8 @@ def make_env_fns(numbers):
     return [functools.partial(InfoEnv, number, 3 + number % 4) for number in numbers]
 
 
-def make_batches(num_envs, batch_size, num_workers, **kwargs):
-    numbers = np.arange(num_envs * batch_size).reshape(num_envs, batch_size).tolist()
+def make_batches(num_groups, batch_size, num_workers, **kwargs):
+    numbers = np.arange(num_groups * batch_size).reshape(num_groups, batch_size).tolist()
     return [
         build_python_env(make_env_fns(row), 0, num_workers, info_keys=INFO_KEYS, **kwargs) for row in numbers
     ]

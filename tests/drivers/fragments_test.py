@@ -23,8 +23,8 @@ ENV_ID, NUMBER, STEP = range(3)  # of the observation of `CountingEnvironment`
 B, T = 2, 5
 
 
-def make_envs(num_envs=2):
-    return make_counting_envs(num_envs, B, cls=FakeEnvironment)
+def make_envs(num_groups=2):
+    return make_counting_envs(num_groups, B, cls=FakeEnvironment)
 
 
 ASYNC = functools.partial(AsyncOffPolicyDriver)

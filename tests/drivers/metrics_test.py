@@ -96,12 +96,12 @@ class StepByStep:
 
 
 class Worlds:
-    """Random steps of `num_envs` batched environments, in order for each."""
+    """Random steps of `num_groups` batched environments, in order for each."""
 
-    def __init__(self, rng, num_envs, batch_size, p_end, reward_shape=(), with_info=False):
+    def __init__(self, rng, num_groups, batch_size, p_end, reward_shape=(), with_info=False):
         self._rng = rng
-        self._ids = np.arange(num_envs * batch_size, dtype=np.int32).reshape(num_envs, batch_size)
-        self._step_type = np.full((num_envs, batch_size), LAST, np.int32)
+        self._ids = np.arange(num_groups * batch_size, dtype=np.int32).reshape(num_groups, batch_size)
+        self._step_type = np.full((num_groups, batch_size), LAST, np.int32)
         self._p_end = p_end
         self._reward_shape = reward_shape
         self._with_info = with_info
@@ -156,15 +156,15 @@ def feed(*records, **kwargs):
 def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape, with_info):
     """From episodes that never end to records that hold several, envs and rows in any order."""
     rng = np.random.default_rng(length)
-    num_envs, window = 3, 30
-    worlds = Worlds(rng, num_envs, 4, p_end, reward_shape, with_info)
+    num_groups, window = 3, 30
+    worlds = Worlds(rng, num_groups, 4, p_end, reward_shape, with_info)
     expected = StepByStep(window, discount=0.9)
     kwargs = dict(info_keys=KEYS) if with_info else {}
-    rows = dict(num_envs=num_envs, batch_size=4)
+    rows = dict(num_groups=num_groups, batch_size=4)
     statistics = EpisodeStatistics(reward_shape, window=window, discount=0.9, **rows, **kwargs)
     counts = EnvironmentSteps(), NumberOfEpisodes()
     for _ in range(25):
-        record = worlds.record(rng.integers(num_envs), length)
+        record = worlds.record(rng.integers(num_groups), length)
         for observer in (expected, statistics, *counts):
             observer(record)
         assert [metric.result() for metric in counts] == [expected.steps, len(expected.episodes)]
@@ -198,7 +198,7 @@ def test_the_returns_of_each_agent_are_those_of_its_rows():
     """The agent of an environment is its id modulo the number of agents, whichever batch it is in."""
     worlds = Worlds(np.random.default_rng(0), 3, 6, 0.3)
     agents, window = ("a", "b", "c"), 20
-    statistics = EpisodeStatistics(window=window, agents=agents, num_envs=3, batch_size=6)
+    statistics = EpisodeStatistics(window=window, agents=agents, num_groups=3, batch_size=6)
     expected = {agent: StepByStep(window) for agent in agents}
     for i in range(30):
         record = worlds.record(i % 3, 4)
@@ -329,7 +329,7 @@ def test_without_episodes():
 
 def test_state_makes_a_round_trip_through_json():
     rng = np.random.default_rng(1)
-    worlds = Worlds(rng, num_envs=1, batch_size=3, p_end=0.3, with_info=True)
+    worlds = Worlds(rng, num_groups=1, batch_size=3, p_end=0.3, with_info=True)
     record = worlds.record(0, 40)
     make = lambda: EpisodeStatistics(info_keys=KEYS, window=9, batch_size=3)  # noqa: E731
     statistics, restored = make(), make()
@@ -361,14 +361,14 @@ def test_a_state_of_a_longer_window_is_cut_to_the_newest():
     assert metrics["MinReturn"].result() == 2.0
 
 
-def play(lengths, num_steps, num_envs=1, reward=-1.0, window=100, drawn=False, **kwargs):
+def play(lengths, num_steps, num_groups=1, reward=-1.0, window=100, drawn=False, **kwargs):
     """Statistics of steps of `reward`: row b plays episodes of length `lengths[b]`, or of drawn lengths.
 
     Length 0 is of a row that never acts.
     """
     rng, lengths = np.random.default_rng(0), np.array(lengths)
-    batch_size = len(lengths) // num_envs
-    statistics = EpisodeStatistics(window=window, num_envs=num_envs, batch_size=batch_size, **kwargs)
+    batch_size = len(lengths) // num_groups
+    statistics = EpisodeStatistics(window=window, num_groups=num_groups, batch_size=batch_size, **kwargs)
     now, length = np.zeros(len(lengths), np.int64), rng.permutation(lengths) if drawn else lengths
     rows = []
     for _ in range(num_steps + 1):
@@ -377,21 +377,21 @@ def play(lengths, num_steps, num_envs=1, reward=-1.0, window=100, drawn=False, *
         length = np.where((now == length) & drawn, rng.permutation(lengths), length)
         now = np.where(rows[-1] == LAST, 0, now + 1)
     step_type = np.stack(rows).astype(np.int32)
-    for ids in np.arange(len(lengths), dtype=np.int32).reshape(num_envs, batch_size):
+    for ids in np.arange(len(lengths), dtype=np.int32).reshape(num_groups, batch_size):
         part = step_type[:, ids]
         rewards = np.where(part == FIRST, 0.0, reward).astype(np.float32)
         statistics(LogRecord(part, rewards, np.ones_like(rewards), ids))
     return {metric.name: metric.result() for metric in statistics.metrics}
 
 
-@pytest.mark.parametrize("num_envs", [1, 4])
-def test_the_window_holds_an_episode_of_each_environment(num_envs):
+@pytest.mark.parametrize("num_groups", [1, 4])
+def test_the_window_holds_an_episode_of_each_environment(num_groups):
     """256 environments of one length: the last 100 to be logged would be the ones without a return."""
-    statistics = EpisodeStatistics(num_envs=num_envs, batch_size=256 // num_envs)
-    returns = np.where(np.arange(256) < 156, 5.0, 0.0).reshape(num_envs, -1)
-    ids = np.arange(256, dtype=np.int32).reshape(num_envs, -1)
-    for env in range(num_envs):
-        step_types = np.repeat([[FIRST], [MID], [LAST]], 256 // num_envs, axis=1)
+    statistics = EpisodeStatistics(num_groups=num_groups, batch_size=256 // num_groups)
+    returns = np.where(np.arange(256) < 156, 5.0, 0.0).reshape(num_groups, -1)
+    ids = np.arange(256, dtype=np.int32).reshape(num_groups, -1)
+    for env in range(num_groups):
+        step_types = np.repeat([[FIRST], [MID], [LAST]], 256 // num_groups, axis=1)
         statistics(record_of(step_types, [0 * returns[env], 0 * returns[env], returns[env]], ids[env]))
     metrics = {metric.name: metric.result() for metric in statistics.metrics}
     assert metrics["AverageReturn"] == metrics["BalancedReturn"] == 5.0 * 156 / 256
@@ -399,14 +399,14 @@ def test_the_window_holds_an_episode_of_each_environment(num_envs):
 
 
 @pytest.mark.parametrize("drawn", [False, True])
-@pytest.mark.parametrize("num_envs", [1, 8])
-def test_short_episodes_do_not_count_more(num_envs, drawn):
+@pytest.mark.parametrize("num_groups", [1, 8])
+def test_short_episodes_do_not_count_more(num_groups, drawn):
     """1,024 environments with -1 a step and lengths of 1 to 200, each its own or drawn anew."""
     lengths = np.arange(1024) % 200 + 1
-    early = play(lengths, 20, num_envs, drawn=drawn)
+    early = play(lengths, 20, num_groups, drawn=drawn)
     assert early["AverageReturn"] > -20 and math.isnan(early["BalancedReturn"])
     for num_steps in (420, 1000):
-        later = play(lengths, num_steps, num_envs, drawn=drawn)
+        later = play(lengths, num_steps, num_groups, drawn=drawn)
         assert later["BalancedReturn"] == pytest.approx(-lengths.mean(), abs=6.0 if drawn else 1e-6)
 
 
@@ -430,9 +430,9 @@ def test_rows_that_never_act_do_not_count():
     assert play([2, 0, 4, 0], 30, window=1)["BalancedReturn"] == -3
     # An environment that has not begun is another matter: its records have one row, of a reset, at first.
     begun, waits = record_of([FIRST, LAST], [0, 1]), record_of([FIRST], [0], env_id=(1,))
-    metric = feed(begun, waits, num_envs=2, window=1)["BalancedReturn"]
+    metric = feed(begun, waits, num_groups=2, window=1)["BalancedReturn"]
     assert math.isnan(metric.result())
-    metric = feed(begun, waits, record_of([LAST], [3], env_id=(1,)), num_envs=2, window=1)["BalancedReturn"]
+    metric = feed(begun, waits, record_of([LAST], [3], env_id=(1,)), num_groups=2, window=1)["BalancedReturn"]
     assert metric.result() == 2.0
 
 

@@ -226,7 +226,7 @@ def test_so_many_batches_wait_for_the_learner():
         ),
         (dict(mode="overlap", actor_device="CPU:0"), None),
         (dict(learn_queue_cap=9, max_waiting_batches=3), None),  # without effect
-        (dict(actor_queue_cap=3), "actor_queue_cap must be 1 then, or num_envs / num_actor_queues = 4 / 1"),
+        (dict(actor_queue_cap=3), "actor_queue_cap must be 1 then, or num_groups / num_actor_queues = 4 / 1"),
         (dict(num_actor_queues=3), None),
         (dict(num_actor_queues=0), None),
         (dict(num_env_threads=2, actor_queue_cap=2), None),

@@ -159,9 +159,9 @@ def take_nothing():
     pass
 
 
-def make_driver(driver_class, env=take_nothing, policy=None, num_envs=1, **kwargs):
+def make_driver(driver_class, env=take_nothing, policy=None, num_groups=1, **kwargs):
     """A driver whose environments call `env` in each step."""
-    envs = [SlowEnvironment(i, env) for i in range(num_envs)]
+    envs = [SlowEnvironment(i, env) for i in range(num_groups)]
     learner = RecordingLearner(policy or FrozenPolicy(envs[0]))
     # The watch for stalls has a time of its own.
     return build_driver(driver_class, envs, learner, unroll_length=T, stall_timeout=None, **kwargs), envs
@@ -186,7 +186,7 @@ def seconds_of(spent):
 
 
 def test_all_stages_count_what_they_did():
-    driver, envs = make_driver(AsyncOffPolicyDriver, num_envs=3, num_actor_queues=1, actor_queue_cap=2)
+    driver, envs = make_driver(AsyncOffPolicyDriver, num_groups=3, num_actor_queues=1, actor_queue_cap=2)
     spent = run(driver)
     assert spent.keys() == {"environments", "actors", "learner"}
     assert len(spent["environments"]) == 3 and len(spent["actors"]) == 1
@@ -210,7 +210,7 @@ def test_all_stages_count_what_they_did():
 
 
 def test_without_actors_the_threads_of_environments_make_the_inference():
-    driver, envs = make_driver(AsyncOffPolicyDriver, num_envs=2, num_actor_queues=0)
+    driver, envs = make_driver(AsyncOffPolicyDriver, num_groups=2, num_actor_queues=0)
     spent = run(driver)
     assert spent.keys() == {"environments", "learner"}
     for env, stages in zip(envs, spent["environments"], strict=True):
@@ -219,7 +219,7 @@ def test_without_actors_the_threads_of_environments_make_the_inference():
 
 
 def test_a_synchronous_driver_has_a_thread_of_environments_that_makes_the_inference():
-    driver, envs = make_driver(SyncOffPolicyDriver, num_envs=2)
+    driver, envs = make_driver(SyncOffPolicyDriver, num_groups=2)
     spent = run(driver)
     assert spent.keys() == {"environments", "learner"}
     (stages,) = spent["environments"]
@@ -338,8 +338,8 @@ def test_copies_of_the_weights_are_no_wait_for_experience():
 
 @pytest.mark.parametrize("mode", ["lockstep", "async"])
 def test_a_thread_waits_for_collectors_and_for_the_learner(mode):
-    def make_slow(first_env, num_envs):
-        envs, policy = make_counting(first_env, num_envs)
+    def make_slow(first_env, num_groups):
+        envs, policy = make_counting(first_env, num_groups)
         for env in envs:
             step = env._step
             env._step = lambda action, step=step: (time.sleep(0.005), step(action))[1]

@@ -253,7 +253,7 @@ def test_collect_waits_for_collectors_alone(errors, clock):
         AsyncOffPolicyDriver,
         [],
         RecordingLearner(FrozenPolicy(env)),
-        collectors=SilentCollectors(mock.Mock(), EnvSpecs([env]), num_collectors=1, num_envs=1),
+        collectors=SilentCollectors(mock.Mock(), EnvSpecs([env]), num_collectors=1, num_groups=1),
         stall_timeout=TIMEOUT,
     )
 

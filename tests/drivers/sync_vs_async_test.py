@@ -55,20 +55,20 @@ def make_nested(index):
     )
 
 
-def collect(driver, num_envs, learner):
+def collect(driver, num_groups, learner):
     """Runs the driver until every environment has given `UNROLLS` unrolls; returns these."""
     deadline = time.monotonic() + 60
     try:
         driver.start()
-        while min(map(len, learner.unrolls(num_envs))) < UNROLLS:
+        while min(map(len, learner.unrolls(num_groups))) < UNROLLS:
             collect_and_observe(driver)
             assert time.monotonic() < deadline, "an environment starves"
     finally:
         driver.stop()
-    return [unrolls[:UNROLLS] for unrolls in learner.unrolls(num_envs)]
+    return [unrolls[:UNROLLS] for unrolls in learner.unrolls(num_groups)]
 
 
-# num_envs, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length
+# num_groups, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length
 FEW = (2, None, 1, 1, 1, 5)
 PAIRS = (4, None, 2, 2, 3, 3)
 UNEVEN = (5, None, 2, 2, 4, 1)
@@ -77,8 +77,8 @@ TWO_THREADS = (6, 2, 1, 2, 4, 3)
 ONE_THREAD = (3, 1, 0, 1, 2, 4)
 
 
-def make_learner(make_env, num_envs):
-    envs = [make_env(i) for i in range(num_envs)]
+def make_learner(make_env, num_groups):
+    envs = [make_env(i) for i in range(num_groups)]
     return envs, RecordingLearner(FrozenPolicy(envs[0], counts_steps=True))
 
 
@@ -98,16 +98,16 @@ def make_learner(make_env, num_envs):
 def synchronous(request):
     """What the synchronous driver collects with a setting: this, the environments' maker, and the setting."""
     make_env, setting = request.param
-    num_envs, *_, unroll_length = setting
-    envs, learner = make_learner(make_env, num_envs)
+    num_groups, *_, unroll_length = setting
+    envs, learner = make_learner(make_env, num_groups)
     driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=unroll_length)
-    return collect(driver, num_envs, learner), make_env, setting
+    return collect(driver, num_groups, learner), make_env, setting
 
 
 def test_async_collects_what_sync_collects(synchronous):
     expected, make_env, setting = synchronous
-    num_envs, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
-    envs, learner = make_learner(make_env, num_envs)
+    num_groups, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
+    envs, learner = make_learner(make_env, num_groups)
     driver = build_driver(
         AsyncOffPolicyDriver,
         envs,
@@ -118,7 +118,7 @@ def test_async_collects_what_sync_collects(synchronous):
         learn_queue_cap=learn_queue_cap,
         unroll_length=unroll_length,
     )
-    assert_equal_nests(collect(driver, num_envs, learner), expected)
+    assert_equal_nests(collect(driver, num_groups, learner), expected)
 
 
 def test_an_environment_answers_the_same_actions_with_the_same_rows(synchronous):
@@ -156,15 +156,15 @@ def roll(policy_step):
 
 
 def roll_in(driver_class, setting, seed):
-    num_envs, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
+    num_groups, num_env_threads, num_actor_queues, actor_queue_cap, learn_queue_cap, unroll_length = setting
     tf.random.set_seed(seed)
-    envs = [make_counting(i) for i in range(num_envs)]
+    envs = [make_counting(i) for i in range(num_groups)]
     learner = RecordingLearner(FrozenPolicy(envs[0], change=roll))
     settings = dict(num_actor_queues=num_actor_queues, actor_queue_cap=actor_queue_cap)
     settings["num_env_threads"] = num_env_threads
     settings |= dict(learn_queue_cap=learn_queue_cap, unroll_length=unroll_length)
     driver = build_driver(driver_class, envs, learner, **settings)
-    return [in_a_row(unrolls).action for unrolls in collect(driver, num_envs, learner)]
+    return [in_a_row(unrolls).action for unrolls in collect(driver, num_groups, learner)]
 
 
 @pytest.mark.parametrize("setting", [FEW, PAIRS, WITHOUT_ACTORS, TWO_THREADS, ONE_THREAD])

@@ -119,7 +119,7 @@ def test_each_policy_has_weights_and_draws_of_its_own():
 
 def test_each_collector_has_draws_of_its_own():
     def draw(*index_and_restarts):
-        collector = make_experiment(None).make_collector(*index_and_restarts, num_envs=1)
+        collector = make_experiment(None).make_collector(*index_and_restarts, num_groups=1)
         drawn = draw_from([collector._driver])
         collector.close()
         return drawn[0]

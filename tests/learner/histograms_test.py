@@ -33,7 +33,7 @@ def make_replay_learner(algorithm=Quadratic, **settings):
     pipeline = algorithm.policy.data_transformer
     reward = tf.TensorSpec((*UNROLL_SPEC.reward.shape, *pipeline.input_reward_spec.shape))
     spec = UNROLL_SPEC._replace(reward=reward, state=PolicyState(transformer=pipeline.state_spec))
-    replayer = UniformReplayer(spec, num_envs=1, capacity=100)
+    replayer = UniformReplayer(spec, num_groups=1, capacity=100)
     return build_learner(algorithm, optimizers.SGD(0.001), replayer=replayer, mini_batch_size=64, **settings)
 
 

@@ -307,7 +307,7 @@ def test_experience_is_trained_on_once_and_together():
     with pytest.raises(RuntimeError, match="observe"):
         learner.train()
     with pytest.raises(ConfigError, match="'nope'.*one_time"):
-        make_replayer("nope", None, num_envs=1)
+        make_replayer("nope", None, num_groups=1)
 
 
 def test_one_trace_serves_all_updates():
@@ -463,7 +463,7 @@ class Prioritizing(Quadratic):
 
 
 def make_replay_learner(cls=Quadratic, replayer_class=UniformReplayer, jit_compile=False, **settings):
-    replayer = replayer_class(UNROLL_SPEC, num_envs=1, capacity=100)
+    replayer = replayer_class(UNROLL_SPEC, num_groups=1, capacity=100)
     training = functools.partial(ReplayLearner, replayer=replayer, **{"mini_batch_size": 4, **settings})
     return build_learner(cls(), optimizers.SGD(0.001), training, jit_compile=jit_compile)
 

@@ -54,8 +54,8 @@ class Watching(Algorithm):
         return LossInfo(self.weights * 0.0 + train_info, {}, priority)
 
 
-def make_envs(num_envs):
-    return [CountingEnvironment(2, 5, env_index=i) for i in range(num_envs)]
+def make_envs(num_groups):
+    return [CountingEnvironment(2, 5, env_index=i) for i in range(num_groups)]
 
 
 def make_policy(envs, transformers=()):
@@ -68,14 +68,14 @@ def make_learner(envs, transformers=(), unroll_length=4, **settings):
     """A learner that notes what it samples from a uniform buffer; 3 sequences a batch, if not set."""
     specs, policy = EnvSpecs(envs), make_policy(envs, transformers)
     unroll_spec = specs.unroll_spec(policy, unroll_length)
-    replayer = UniformReplayer(unroll_spec, specs.num_envs, policy.data_transformer.context)
+    replayer = UniformReplayer(unroll_spec, specs.num_groups, policy.data_transformer.context)
     training = functools.partial(ReplayLearner, replayer=replayer, **{"mini_batch_size": 3, **settings})
     return build_learner(Watching(policy), optimizers.SGD(0.1), training)
 
 
-def make(num_envs=2, driver_class=SyncOffPolicyDriver, transformers=(), driver_settings=None, **settings):
+def make(num_groups=2, driver_class=SyncOffPolicyDriver, transformers=(), driver_settings=None, **settings):
     """A driver that runs, 2 x 4 steps x 2 environments a call; its learner and algorithm."""
-    envs = make_envs(num_envs)
+    envs = make_envs(num_groups)
     learner = make_learner(envs, transformers, **settings)
     driver = build_driver(driver_class, envs, learner, unroll_length=4, **(driver_settings or {}))
     driver.start()
@@ -355,7 +355,7 @@ WRONG_SETTINGS = [
 def test_settings_are_checked(subtests):
     envs = make_envs(1)
     policy = make_policy(envs)
-    replayer = UniformReplayer(EnvSpecs(envs).unroll_spec(policy, 4), num_envs=1)
+    replayer = UniformReplayer(EnvSpecs(envs).unroll_spec(policy, 4), num_groups=1)
     for settings, message in WRONG_SETTINGS:
         with subtests.test(message), pytest.raises(ConfigError, match=message):
             ReplayLearner(Watching(policy), optimizers.SGD(0.1), replayer, **settings)
@@ -364,7 +364,7 @@ def test_settings_are_checked(subtests):
 def test_the_buffer_must_be_able_to_hold_the_initial_steps():
     envs = make_envs(2)
     specs, policy = EnvSpecs(envs), make_policy(envs)
-    replayer = UniformReplayer(specs.unroll_spec(policy, 4), num_envs=2, capacity=30)
+    replayer = UniformReplayer(specs.unroll_spec(policy, 4), num_groups=2, capacity=30)
     assert replayer.capacity == 32  # the same number of steps of each of 4 environments
 
     def make_learner(steps):
@@ -389,7 +389,7 @@ def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, nu
     envs = make_envs(2)
     specs, policy = EnvSpecs(envs), make_policy(envs)
     algorithm = Watching(policy)
-    replayer = make_replayer(replayer, specs.unroll_spec(policy, 4), num_envs=2)
+    replayer = make_replayer(replayer, specs.unroll_spec(policy, 4), num_groups=2)
     learner = build_learner(algorithm, optimizers.SGD(0.1), replayer=replayer)
     driver = build_driver(SyncOffPolicyDriver, envs, learner, unroll_length=4)
     driver.start()

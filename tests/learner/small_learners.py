@@ -52,7 +52,7 @@ def make_learner(algorithm, env, rnn=None, optimizer=None, transformers=(), **se
         policy = ActorCriticPolicy(*acting, small(ActorCriticNetwork), **more)
         algorithm = algorithm(policy)
     if algorithm in (DqnAlgorithm, SacAlgorithm):
-        replayer = UniformReplayer(specs.unroll_spec(policy, T), specs.num_envs)
+        replayer = UniformReplayer(specs.unroll_spec(policy, T), specs.num_groups)
         training = functools.partial(
             ReplayLearner,
             replayer=replayer,

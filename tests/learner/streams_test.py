@@ -39,7 +39,7 @@ class Drawing(Quadratic):
 
 
 def replay(kind):
-    return lambda: {"replayer": kind(SPEC, num_envs=NUM, capacity=NUM), "mini_batch_size": NUM}
+    return lambda: {"replayer": kind(SPEC, num_groups=NUM, capacity=NUM), "mini_batch_size": NUM}
 
 
 # What each kind shows that is drawn.

@@ -160,7 +160,7 @@ def test_numpy_reads_it(path):
     with np.load(path) as arrays:
         header = json.loads(arrays["header"].item())
         assert header["format"] == "ALF replay buffer" and header["version"] == 1
-        assert (header["num_envs"], header["batch_size"], header["unroll_length"]) == (2, 2, 3)
+        assert (header["num_groups"], header["batch_size"], header["unroll_length"]) == (2, 2, 3)
         for env, (begin, end) in enumerate([(3, 15), (0, 3)]):
             rows = slice(arrays["begin"][env], arrays["end"][env])
             count = end - begin
@@ -237,14 +237,14 @@ def test_saved_while_written_to(recurrent, writes_per_chunk, path, monkeypatch):
 
 def test_saved_in_another_thread(path, monkeypatch, with_graphs):
     monkeypatch.setattr(buffer_archive, "CHUNK_BYTES", 200)
-    replayer, streams = make(num_envs=1, batch_size=1, capacity=100)
+    replayer, streams = make(num_groups=1, batch_size=1, capacity=100)
     replayer.observe(streams.next_unrolls([0] * 30))
     saver = threading.Thread(target=replayer.save, args=(path,))
     saver.start()
     while streams.steps[0] < 390:
         replayer.observe(streams.next_unrolls([0]))
     saver.join()
-    loaded, _ = make(num_envs=1, batch_size=1, capacity=100)
+    loaded, _ = make(num_groups=1, batch_size=1, capacity=100)
     loaded.load(path)
     ((rows, _),) = everything(loaded)
     steps = rows.reward[:, 0].astype(int)

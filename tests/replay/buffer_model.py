@@ -18,8 +18,8 @@ class BufferModel:
         self._start_stride = 1
         if streams.unroll_spec.state.train:
             self._start_stride = streams.unroll_length
-        num_steps = -(-capacity // (streams.num_envs * streams.batch_size))
-        self.held = [collections.deque(maxlen=num_steps + 1) for _ in range(streams.num_envs)]
+        num_steps = -(-capacity // (streams.num_groups * streams.batch_size))
+        self.held = [collections.deque(maxlen=num_steps + 1) for _ in range(streams.num_groups)]
 
     def write(self, env, first, last):
         """Adds the time steps from `first` to `last`, of which the first one may be there already."""

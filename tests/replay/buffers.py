@@ -15,7 +15,7 @@ from tests.replay.streams import Streams, to_numpy
 
 def make(kind=UniformReplayer, context=0, capacity=48, **kwargs):
     streams = Streams(**kwargs)
-    return kind(streams.unroll_spec, streams.num_envs, context, capacity=capacity), streams
+    return kind(streams.unroll_spec, streams.num_groups, context, capacity=capacity), streams
 
 
 def everything(replayer):

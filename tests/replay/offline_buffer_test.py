@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("without_graphs")
 
 
 def test_an_offline_buffer_needs_nothing_but_the_file(path):
-    streams = Streams(recurrent=True, num_envs=3)
+    streams = Streams(recurrent=True, num_groups=3)
     bounds = BoundedTensorSpec(streams.unroll_spec.action.shape, tf.int64, 0, 99, "action")
     spec = streams.unroll_spec._replace(action=bounds)
     replayer = UniformReplayer(spec, 3, capacity=10_000)
@@ -54,7 +54,7 @@ def test_an_offline_buffer_needs_nothing_but_the_file(path):
 def save_streams(path, envs, **kwargs):
     """Saves a buffer of the next unrolls of these environments; returns the steps of each environment."""
     streams = Streams(**kwargs)
-    replayer = UniformReplayer(streams.unroll_spec, streams.num_envs, capacity=10_000)
+    replayer = UniformReplayer(streams.unroll_spec, streams.num_groups, capacity=10_000)
     replayer.observe(streams.next_unrolls(envs))
     replayer.save(str(path))
     return streams.steps
@@ -87,12 +87,12 @@ def columns(path):
 def test_several_files_become_one_buffer(tmp_path, length, recurrent, batch_sizes):
     paths = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
     kwargs = dict(recurrent=recurrent)
-    save_streams(paths[0], [0, 0, 0, 1], batch_size=batch_sizes[0], num_envs=2, **kwargs)
-    save_streams(paths[1], [0, 2, 2, 1], batch_size=batch_sizes[1], num_envs=3, seed=1, **kwargs)
+    save_streams(paths[0], [0, 0, 0, 1], batch_size=batch_sizes[0], num_groups=2, **kwargs)
+    save_streams(paths[1], [0, 2, 2, 1], batch_size=batch_sizes[1], num_groups=3, seed=1, **kwargs)
     replayer = load_replayer(paths, length=length)
     assert replayer.max_steps == (length or 9)
     num_columns = 2 * batch_sizes[0] + 3 * batch_sizes[1]
-    assert replayer.num_envs * replayer.batch_size == num_columns
+    assert replayer.num_groups * replayer.batch_size == num_columns
     expected = [column for path in paths for column in columns(path)]
     total = 0
     for i, (reward, states) in enumerate(expected):

@@ -37,7 +37,7 @@ def streams():
 
 
 def make(name, streams):
-    return make_replayer(name, streams.unroll_spec, streams.num_envs)
+    return make_replayer(name, streams.unroll_spec, streams.num_groups)
 
 
 def join(parts):
@@ -122,7 +122,7 @@ def hold(exp_replayer=None):
 def made(**changes):
     """A uniform replayer made for the streams, but for the changes."""
     streams = Streams(recurrent=True)
-    kwargs = dict(unroll_spec=streams.unroll_spec, num_envs=streams.num_envs, context=0)
+    kwargs = dict(unroll_spec=streams.unroll_spec, num_groups=streams.num_groups, context=0)
     return UniformReplayer(**{**kwargs, **changes})
 
 
@@ -133,7 +133,7 @@ WRONG_REPLAYERS = [
     (lambda: "unifrom", "'unifrom': .*one_time.*uniform"),
     (lambda: dict, "<class 'dict'>, which makes {}: it must be one of"),
     (lambda: Streams, ".*which makes <tests.replay.streams.Streams .*: it must be one of"),
-    (lambda: made(num_envs=1), ".*a 'uniform' replayer that was made with num_envs = 1: num_envs = 2 is"),
+    (lambda: made(num_groups=1), ".*a 'uniform' replayer that was made with num_groups = 1: num_groups = 2"),
     (lambda: made(context=3), ".*a 'uniform' replayer that was made with context = 3: context = 0 is"),
     (lambda: made(unroll_spec=UNROLLS), ".*'uniform' replayer .* another unroll_spec"),
     (lambda: MixInReplayer(UNROLLS), ".*'mix_in' replayer .* another unroll_spec"),
@@ -238,7 +238,7 @@ def first_rewards(experience):
 
 @pytest.mark.parametrize("proportion", [0, 0.3, 1, 2.5])
 def test_older_unrolls_come_in_proportion(proportion):
-    streams = Streams(num_envs=1)
+    streams = Streams(num_groups=1)
     replayer = MixInReplayer(streams.unroll_spec, max_unrolls=4, replay_proportion=proportion)
     older, num_older, num_fresh = [], 0, 0
     for i in range(20):
@@ -261,7 +261,7 @@ def test_older_unrolls_come_in_proportion(proportion):
 
 def test_the_state_keeps_the_fraction_of_an_unroll():
     """Half an unroll is owed when the state is taken: the next fresh unroll makes it a whole one."""
-    streams = Streams(num_envs=1)
+    streams = Streams(num_groups=1)
     replayers = [MixInReplayer(streams.unroll_spec, replay_proportion=0.5) for _ in range(2)]
     for _ in range(2):
         replayers[0].observe(streams.next_unrolls([0]))
@@ -276,7 +276,7 @@ def test_the_state_keeps_the_fraction_of_an_unroll():
 
 
 def test_older_unrolls_are_drawn_uniformly():
-    streams = Streams(num_envs=1)
+    streams = Streams(num_groups=1)
     replayer = MixInReplayer(streams.unroll_spec, max_unrolls=5, replay_proportion=2000)
     tf.random.set_seed(1)
     for _ in range(2):
@@ -288,7 +288,7 @@ def test_older_unrolls_are_drawn_uniformly():
 
 
 def test_nothing_cleared_is_mixed_in():
-    streams = Streams(num_envs=1)
+    streams = Streams(num_groups=1)
     replayer = MixInReplayer(streams.unroll_spec, max_unrolls=5, replay_proportion=3)
     for _ in range(2):
         replayer.observe(streams.next_unrolls([0]))
@@ -301,7 +301,7 @@ def test_nothing_cleared_is_mixed_in():
 
 
 def test_batches_take_turns():
-    streams = Streams(num_envs=1)
+    streams = Streams(num_groups=1)
     replayer = MultiPassReplayer(num_batches=2, num_passes=3)
     handed_out = []
     for _ in range(4):

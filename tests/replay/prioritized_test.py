@@ -27,9 +27,9 @@ def _without_graphs():
 one_by_one = pytest.mark.usefixtures("_without_graphs")
 
 
-def make(num_envs=2, context=0, capacity=48, recurrent=False, **kwargs):
-    streams = Streams(num_envs=num_envs, recurrent=recurrent)
-    return PrioritizedReplayer(streams.unroll_spec, num_envs, context, capacity=capacity, **kwargs), streams
+def make(num_groups=2, context=0, capacity=48, recurrent=False, **kwargs):
+    streams = Streams(num_groups=num_groups, recurrent=recurrent)
+    return PrioritizedReplayer(streams.unroll_spec, num_groups, context, capacity=capacity, **kwargs), streams
 
 
 def as_tuples(sequences):
@@ -86,7 +86,7 @@ def test_weights():
 
 @one_by_one
 def test_new_sequences_get_the_largest_priority_so_far():
-    replayer, streams = make(num_envs=1, alpha=1, epsilon=0.5)
+    replayer, streams = make(num_groups=1, alpha=1, epsilon=0.5)
     replayer.observe(streams.next_unrolls([0]))
     np.testing.assert_allclose(list(probabilities(replayer).values()), 1 / 6)
     everything = replayer.all_sequences(1)
@@ -99,7 +99,7 @@ def test_new_sequences_get_the_largest_priority_so_far():
 
 @one_by_one
 def test_what_was_overwritten_keeps_its_priority():
-    replayer, streams = make(num_envs=1, capacity=2 * 4, alpha=1)
+    replayer, streams = make(num_groups=1, capacity=2 * 4, alpha=1)
     replayer.observe(streams.next_unrolls([0]))
     stale = replayer.all_sequences(1)
     replayer.observe(streams.next_unrolls([0, 0]))
@@ -108,7 +108,7 @@ def test_what_was_overwritten_keeps_its_priority():
 
 
 def test_bad_priorities_are_refused():
-    replayer, streams = make(num_envs=1)
+    replayer, streams = make(num_groups=1)
     with without_graphs():
         replayer.observe(streams.next_unrolls([0]))
     update = tf.function(lambda p: replayer.update_priorities(replayer.all_sequences(3), p), autograph=False)
@@ -120,7 +120,7 @@ def test_bad_priorities_are_refused():
 
 @one_by_one
 def test_another_length_keeps_priorities():
-    replayer, streams = make(num_envs=1, alpha=1, epsilon=1)
+    replayer, streams = make(num_groups=1, alpha=1, epsilon=1)
     replayer.observe(streams.next_unrolls([0]))
     replayer.update_priorities(as_sequences([(0, 0, 0), (0, 1, 2)]), [3.0, 7.0])
     assert set(as_tuples(drawn(replayer, length=2))) == {

@@ -38,21 +38,21 @@ class Streams:
 
     Args:
         unroll_length, batch_size, recurrent: as in `make_unroll_spec`.
-        num_envs: batched environments.
+        num_groups: batched environments.
         seed: of all the numbers.
 
     Attributes:
         unroll_spec: `Experience` of specs.
-        num_envs, batch_size, unroll_length: ints.
+        num_groups, batch_size, unroll_length: ints.
         steps: list of int; position of the newest time step of each batched environment.
     """
 
-    def __init__(self, unroll_length=3, batch_size=2, num_envs=2, recurrent=False, seed=0):
-        self.unroll_length, self.batch_size, self.num_envs = unroll_length, batch_size, num_envs
+    def __init__(self, unroll_length=3, batch_size=2, num_groups=2, recurrent=False, seed=0):
+        self.unroll_length, self.batch_size, self.num_groups = unroll_length, batch_size, num_groups
         self.unroll_spec = make_unroll_spec(unroll_length, batch_size, recurrent)
-        self.steps = [0] * num_envs
+        self.steps = [0] * num_groups
         rng = np.random.default_rng(seed)
-        self._streams = [self._make_stream(env, rng) for env in range(num_envs)]
+        self._streams = [self._make_stream(env, rng) for env in range(num_groups)]
 
     def _make_stream(self, env, rng):
         def draw(spec):

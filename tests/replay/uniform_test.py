@@ -30,7 +30,7 @@ def _without_graphs():
 def make(kind=UniformReplayer, context=0, capacity=48, **kwargs):
     """Makes a replayer and the streams to fill it from."""
     streams = Streams(**kwargs)
-    return kind(streams.unroll_spec, streams.num_envs, context, capacity=capacity), streams
+    return kind(streams.unroll_spec, streams.num_groups, context, capacity=capacity), streams
 
 
 def as_tuples(sequences):
@@ -40,7 +40,7 @@ def as_tuples(sequences):
 class Layout(NamedTuple):
     """What a graph is traced for: few of them, because that takes seconds."""
 
-    num_envs: int
+    num_groups: int
     batch_size: int
     unroll_length: int
     recurrent: bool
@@ -50,9 +50,9 @@ class Layout(NamedTuple):
 
 
 LAYOUTS = [
-    Layout(num_envs=1, batch_size=1, unroll_length=1, recurrent=False, context=0, capacity=1, length=1),
-    Layout(num_envs=3, batch_size=2, unroll_length=3, recurrent=False, context=2, capacity=46, length=4),
-    Layout(num_envs=2, batch_size=1, unroll_length=3, recurrent=True, context=1, capacity=19, length=4),
+    Layout(num_groups=1, batch_size=1, unroll_length=1, recurrent=False, context=0, capacity=1, length=1),
+    Layout(num_groups=3, batch_size=2, unroll_length=3, recurrent=False, context=2, capacity=46, length=4),
+    Layout(num_groups=2, batch_size=1, unroll_length=3, recurrent=True, context=1, capacity=19, length=4),
 ]
 ACTIONS = st.lists(
     st.one_of(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.just("clear")), min_size=1, max_size=8
@@ -61,8 +61,9 @@ ACTIONS = st.lists(
 
 @functools.cache
 def make_once(layout):
-    streams = Streams(layout.unroll_length, layout.batch_size, layout.num_envs, layout.recurrent)
-    replayer = UniformReplayer(streams.unroll_spec, layout.num_envs, layout.context, capacity=layout.capacity)
+    streams = Streams(layout.unroll_length, layout.batch_size, layout.num_groups, layout.recurrent)
+    sizes = layout.num_groups, layout.context, layout.capacity
+    replayer = UniformReplayer(streams.unroll_spec, *sizes)
 
     @tf.function(autograph=False)
     def look():
@@ -83,7 +84,7 @@ def as_new(layout):
     replayer, streams, *graphs = make_once(layout)
     for positions in (replayer.steps, replayer.steps_after_write, replayer.first):
         positions.assign(tf.zeros_like(positions))
-    streams.steps = [0] * layout.num_envs
+    streams.steps = [0] * layout.num_groups
     return replayer, streams, *graphs
 
 
@@ -124,7 +125,7 @@ def test_behaves_like_the_model(layout, actions):
             model.clear()
         else:
             before = list(streams.steps)
-            replayer.observe(streams.next_unrolls([env % layout.num_envs for env in action]))
+            replayer.observe(streams.next_unrolls([env % layout.num_groups for env in action]))
             for env, first in enumerate(before):
                 if streams.steps[env] > first:
                     model.write(env, first, streams.steps[env])
@@ -134,7 +135,7 @@ def test_behaves_like_the_model(layout, actions):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_every_sequence_is_drawn_equally_often(kind, recurrent, _without_graphs):
-    replayer, streams = make(kind, context=1, batch_size=3, num_envs=3, recurrent=recurrent, capacity=90)
+    replayer, streams = make(kind, context=1, batch_size=3, num_groups=3, recurrent=recurrent, capacity=90)
     replayer.observe(streams.next_unrolls([0, 1, 0, 0, 1, 0]))  # of one there is nothing, of one it is full
     model = BufferModel(streams, 90, 1)
     model.write(0, 0, streams.steps[0])
@@ -160,14 +161,14 @@ def test_no_step_is_lost_at_the_seam(_without_graphs):
 
 
 def test_the_same_environment_more_often_in_a_batch_than_the_buffer_is_long(_without_graphs):
-    replayer, streams = make(num_envs=1, capacity=2 * 4)
+    replayer, streams = make(num_groups=1, capacity=2 * 4)
     replayer.observe(streams.next_unrolls([0] * 5))
     assert set(as_tuples(replayer.all_sequences(4))) == {(0, 0, 11), (0, 1, 11)}
     check_content(replayer.gather(replayer.all_sequences(4), 4), replayer.all_sequences(4), streams, 0, 4)
 
 
 def test_first_step_after_a_gap_takes_the_place_of_the_last_one(_without_graphs):
-    replayer, streams = make(num_envs=1)
+    replayer, streams = make(num_groups=1)
     replayer.observe(streams.next_unrolls([0]))
     unroll = streams.next_unrolls([0])
     first = tf.fill((1, 1, 2), FIRST)
@@ -235,7 +236,7 @@ def test_settings(kind):
 def test_gin_sets_them(_without_graphs):
     gin.parse_config("UniformReplayer.capacity = 24")
     streams = Streams()
-    replayer = make_replayer("uniform", streams.unroll_spec, streams.num_envs)
+    replayer = make_replayer("uniform", streams.unroll_spec, streams.num_groups)
     replayer.observe(streams.next_unrolls([0] * 5 + [1] * 5))
     assert replayer.num_steps() == 24
 

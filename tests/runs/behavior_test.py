@@ -238,7 +238,7 @@ def test_the_checkpoint_can_be_named(expert):
 def test_it_acts_in_the_environments_of_collectors():
     make_env = lambda seed: CountingEnvironment(2, episode_length=4)  # noqa: E731
     experiment = make_experiment(make_env, behavior=Script)
-    collector = experiment.make_collector(0, 0, num_envs=1, unroll_length=9)
+    collector = experiment.make_collector(0, 0, num_groups=1, unroll_length=9)
     try:
         leaves = collector.collect()
     finally:

@@ -139,8 +139,8 @@ def test_where_a_run_computes_is_no_difference(tmp_path):
     directory, path = make_trained(tmp_path), tmp_path / "operative_config.gin"
     path.write_text("".join(f"{name} = 1\n" for name in names))
     directory.check_config(operative_config())
-    path.write_text("RayCollectors.num_envs = 1\n")
-    with pytest.raises(ConfigError, match="RayCollectors.num_envs is 2 here, 1 there"):
+    path.write_text("RayCollectors.num_groups = 1\n")
+    with pytest.raises(ConfigError, match="RayCollectors.num_groups is 2 here, 1 there"):
         directory.check_config(operative_config())
 
 

@@ -51,7 +51,7 @@ def make_trainer(
     replayer="uniform",
     policy=EpsilonGreedyPolicy,
     algorithm=DqnAlgorithm,
-    num_envs=2,
+    num_groups=2,
     offline_buffer=None,
     unroll_length=5,
     driver=SyncOffPolicyDriver,
@@ -62,7 +62,7 @@ def make_trainer(
     optimizer = optimizers.Adam(1e-3)
     experiment = Experiment(
         make_env,
-        num_envs,
+        num_groups,
         policy=policy,
         algorithm=algorithm,
         exp_replayer=replayer,
@@ -218,7 +218,7 @@ def copy_file(path):
 def test_it_learns_without_an_environment_from_files(tmp_path, recorded, monkeypatch):
     monkeypatch.setitem(globals(), "make_env", pytest.fail)  # it must not be called
     files = dict(offline_buffer=[recorded, copy_file(recorded)], offline_buffer_length=7)
-    trainer = make_trainer(tmp_path / "offline", num_envs=0, learner=ReplayLearner, **files)
+    trainer = make_trainer(tmp_path / "offline", num_groups=0, learner=ReplayLearner, **files)
     before = [v.numpy() for v in trainer.learner.trainable_variables]
     trainer.train()
     assert trainer.counters == {"iterations": 4, "env_steps": 0}
@@ -228,7 +228,7 @@ def test_it_learns_without_an_environment_from_files(tmp_path, recorded, monkeyp
 
 
 def test_what_needs_fresh_experience_is_refused_without_environments(tmp_path, recorded):
-    offline = dict(num_envs=0, offline_buffer=recorded)
+    offline = dict(num_groups=0, offline_buffer=recorded)
     gin.clear_config()
     gin.parse_config("Experiment.data_transformers = (@ObservationNormalizer,)")
     with pytest.raises(ConfigError, match="Experiment.num_envs is 0: data transformers that learn"):
@@ -247,17 +247,17 @@ def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
     assert trainer.learner.train_step_counter > 0
 
 
-@pytest.mark.parametrize("num_envs", [0, 2])
+@pytest.mark.parametrize("num_groups", [0, 2])
 @pytest.mark.parametrize("length, held", [(None, 20), (7, 7)])
-def test_several_files(tmp_path, recorded, num_envs, length, held):
+def test_several_files(tmp_path, recorded, num_groups, length, held):
     trainer = make_trainer(
         tmp_path / "run",
-        num_envs=num_envs,
+        num_groups=num_groups,
         offline_buffer=[recorded, copy_file(recorded)],
         offline_buffer_length=length,
     )
     replayer = trainer.learner.replayer
-    offline = replayer.offline if num_envs else replayer
+    offline = replayer.offline if num_groups else replayer
     assert offline.num_steps() == 2 * 2 * 4 * held  # files, environments, sub-environments
 
 
@@ -268,20 +268,20 @@ def test_a_length_without_files(tmp_path):
         make_trainer(tmp_path, offline_buffer="x", offline_buffer_length=0)
 
 
-@pytest.mark.parametrize("num_envs", [0, 2])
-def test_a_damaged_file(tmp_path, recorded, num_envs):
+@pytest.mark.parametrize("num_groups", [0, 2])
+def test_a_damaged_file(tmp_path, recorded, num_groups):
     with open(recorded, "rb") as file:
         content = file.read()
     with open(recorded, "wb") as file:
         file.write(content[: len(content) // 2])
     with pytest.raises(ConfigError, match="replay_buffer.npz"):
-        make_trainer(tmp_path / "offline", num_envs=num_envs, offline_buffer=recorded)
+        make_trainer(tmp_path / "offline", num_groups=num_groups, offline_buffer=recorded)
     assert not (tmp_path / "offline").exists()
 
 
 def test_nothing_to_learn_from(tmp_path):
     with pytest.raises(ConfigError, match="Experiment.num_envs is 0: .* num_collectors or an offline_buffer"):
-        make_trainer(tmp_path, num_envs=0)
+        make_trainer(tmp_path, num_groups=0)
 
 
 def test_several_batches_for_each_training(tmp_path):
@@ -298,7 +298,7 @@ def test_several_batches_for_each_training(tmp_path):
 @pytest.mark.parametrize("driver", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
 def test_minibatches_split_all_batches_of_a_train_iteration(tmp_path, driver):
     """An unroll of 5 steps of 4 environments: one alone has no 3 minibatches, 3 have."""
-    settings = dict(num_envs=1, driver=driver, **UNROLLS)
+    settings = dict(num_groups=1, driver=driver, **UNROLLS)
     gin.parse_config("UnrollLearner.num_minibatches = 3")
     with pytest.raises(ConfigError, match="UnrollLearner.num_minibatches is 3: .* 1 unrolls .* = 4;"):
         make_trainer(tmp_path / "refused", **settings)
