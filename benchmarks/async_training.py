@@ -27,12 +27,12 @@ DRIVERS = {
 }
 
 
-def make_config(text, driver, num_envs=2):
+def make_config(text, driver, num_groups=2):
     """A gin file's text with another driver whose batch is one unroll of every environment."""
     lines = text.splitlines()
     lines = [x for x in lines if not x.startswith(("DriverSettings.", "Experiment.num_groups"))]
-    lines += [*DRIVERS[driver], f"Experiment.num_groups = {num_envs}"]
-    lines += [f"DriverSettings.learn_queue_cap = {num_envs}"]
+    lines += [*DRIVERS[driver], f"Experiment.num_groups = {num_groups}"]
+    lines += [f"DriverSettings.learn_queue_cap = {num_groups}"]
     return "\n".join(lines) + "\n"
 
 

@@ -32,12 +32,12 @@ _ROUNDS = flags.DEFINE_integer("rounds", 3, "Measurements of each row.", lower_b
 def alf_command(workers):
     """The command that measures ALF."""
     settings = {
-        "Experiment.num_groups": 0,
+        "Experiment.num_envs": 0,
         "Experiment.num_collectors": workers,
         "Experiment.unroll_length": _UNROLL_LENGTH.value,
         "RayCollectors.num_groups": 1,
         "CollectorSettings.num_cpus": 0,  # they share the cores that there are
-        "alf.environments.load.batch_size": _ENVS.value,
+        "RayCollectors.num_envs": _ENVS.value,
     }
     command = [sys.executable, "-m", "alf", "benchmark", "examples/impala_cartpole.gin"]
     command += [f"--{name}={value}" for name, value in settings.items()]

@@ -25,7 +25,7 @@ WORKLOADS = {
     "CartPole, Python objects": (
         *_IMPALA,
         "--num_workers=0",
-        "--alf.environments.load.batch_size=32",
+        "--Experiment.num_envs=64",
         "--num_env_threads=1",
     ),
     "HalfCheetah, workers": ("examples/appo_halfcheetah.gin",),

@@ -39,6 +39,7 @@ Experiment.env = @SlowSteps
 SlowSteps.ms = {step_ms}
 Experiment.num_envs = 0
 Experiment.num_collectors = {collectors}
+RayCollectors.num_envs = 128
 RayCollectors.num_groups = 1
 # An unroll of each makes a batch: with less, the weights change several times while an unroll is made, and
 # learning breaks down now and then.

@@ -50,7 +50,7 @@ def count_batch(gin_files):
     """Returns the sequences in a batch of a single policy, and the updates it makes of them: two ints."""
     parse_config(gin_files)
     num_unrolls = _query("DriverSettings.learn_queue_cap")
-    num_rows = _query("alf.environments.load.batch_size")
+    num_rows = _query("Experiment.num_envs") // _query("Experiment.num_groups")
     return num_unrolls * num_rows, _query("UnrollLearner.num_minibatches")
 
 

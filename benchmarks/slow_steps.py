@@ -13,12 +13,12 @@ class SlowSteps(EnvironmentWrapper):
     """The batched environment that `load` makes, whose steps take longer. For `Experiment.env`.
 
     Args:
-        seed: as in `load`.
+        seed, batch_size: as in `load`.
         ms: milliseconds that each step of the batch sleeps.
     """
 
-    def __init__(self, seed, ms=100.0):
-        super().__init__(load(seed=seed))
+    def __init__(self, seed, batch_size=1, ms=100.0):
+        super().__init__(load(batch_size=batch_size, seed=seed))
         self._seconds = ms / 1000
 
     def _step(self, action):

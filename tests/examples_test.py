@@ -34,7 +34,7 @@ QUICK = ("impala_cartpole", "appo_memory", "dqn_cartpole")
 SHORTER = {
     "Recall-v0": ("Experiment.unroll_length = 8",),
     '"ppo"': ("Experiment.unroll_length = 32",),
-    "Pong-v5": ("alf.environments.load.batch_size = 8", "Experiment.unroll_length = 8"),
+    "Pong-v5": ("Experiment.num_envs = 16", "Experiment.unroll_length = 8"),
     "ReplayLearner.initial_collect_steps": ("ReplayLearner.initial_collect_steps = 1",),
     # Each policy has a batch in every iteration.
     "PolicyPopulation.num_sequences": ("PolicyPopulation.num_sequences = 4",),

@@ -43,7 +43,7 @@ def export_function(agent, folder):
 
 REPLAY = (
     "import spaces\nExperiment.num_groups = 1\nExperiment.seed = 0\nExperiment.unroll_length = 8\n"
-    "alf.environments.load.name = 'Lift-v0'\nalf.environments.load.batch_size = 8\n"
+    "alf.environments.load.name = 'Lift-v0'\nExperiment.num_envs = 8\n"
     "Experiment.exp_replayer = 'uniform'\nUniformReplayer.capacity = 10_000\n"
     "ReplayLearner.mini_batch_size = 64\nReplayLearner.initial_collect_steps = 500\n"
     "ReplayLearner.replay_ratio = 0.25\nAdam.learning_rate = 3e-3\n"

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.programs
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = "from setuptools import build_meta; build_meta.build_sdist('dist')"
-SHORT = ["--StopCriteria.num_iterations = 2", "--alf.environments.load.batch_size = 4"]
+SHORT = ["--StopCriteria.num_iterations = 2", "--Experiment.num_envs = 8"]
 
 # What a user writes; `WRONG` has one line each that must be an error.
 PROGRAM = """

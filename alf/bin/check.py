@@ -15,7 +15,7 @@ from alf.bin.arguments import find_what, read_settings
 from alf.bin.command import arguments_are_flags, start_work
 from alf.bin.flags import make_flags
 from alf.config.parsing import check_dead_bindings, parse_config, wrong_calls_are_config_errors
-from alf.config.registry import bind_arguments
+from alf.config.registry import bind_arguments, complete, find_argument
 from alf.errors import ConfigError
 
 FLAGS = make_flags()
@@ -26,6 +26,7 @@ flags.DEFINE_float("start_timeout", 120.0, "Seconds that the constructor may tak
 
 _OF_CHECK = ("num_steps", "max_seconds", "step_timeout", "start_timeout")
 _BATCH_SIZE = 32
+_SIZES = ("alf.training.Experiment.num_envs", "alf.training.Experiment.num_groups")
 # Arguments that `load` uses itself; the others go to the constructor of the environments.
 _OF_BATCHES = ("seed", "num_workers", "render_mode", "max_random_steps")
 
@@ -46,7 +47,7 @@ def run(arguments):
         with arguments_are_flags(*values):
             report = check_env(name, **values, **settings)
     # After the check, in which the environment's constructor has read its bindings.
-    check_dead_bindings(bindings)
+    check_dead_bindings([x for x in bindings if complete(x) not in _SIZES])
     print(report)
     return int(bool(report.problems))
 
@@ -57,6 +58,8 @@ def _read_settings(env):
     It is `env`, or gin's if that is None.
     """
     from alf.environments import load
+    from alf.runs.groups import split_in_groups
+    from alf.training import Experiment
 
     make_env = gin.get_bindings("Experiment").get("env", load)
     if make_env is not load and env is None:
@@ -73,4 +76,6 @@ def _read_settings(env):
             "gin file, or name the environment, too"
         )
     settings = {key: x for key, x in bound.items() if key not in ("name", *_OF_BATCHES)}
-    return bound["name"], {"batch_size": _BATCH_SIZE, **settings}
+    num_groups, num_envs = (find_argument(Experiment, name) for name in ("num_groups", "num_envs"))
+    _, size = split_in_groups(load, num_groups, num_envs or None)
+    return bound["name"], {**(size if num_envs else {"batch_size": _BATCH_SIZE}), **settings}

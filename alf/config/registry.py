@@ -351,6 +351,19 @@ def find_argument(make: Callable[..., Any], name: str) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
+def find_binding(make: Callable[..., Any], name: str) -> str | None:
+    """Returns the name of gin's binding that gives an argument to a call of `make`; None if there is none."""
+    if isinstance(make, functools.partial):
+        return None if name in make.keywords else find_binding(make.func, name)
+    entry, scope = _find_entry(make)
+    if entry is None:
+        return None
+    scopes = ["/".join(scope[:i]) for i in range(len(scope), -1, -1)]
+    bound = list_bindings()
+    found = [x for x in scopes if name in bound.get((x, entry.selector), {})]
+    return name_binding(found[0], entry.selector, name) if found else None
+
+
 def _find_entry(make):
     """Returns the entry of gin's registry that a call reads, or None, and the scope of the call."""
     if not (inspect.isclass(make) or inspect.isroutine(make)):

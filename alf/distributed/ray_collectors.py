@@ -41,7 +41,9 @@ class RayCollectors(Collectors):
         specs: `EnvSpecs` of the environments.
         num_collectors: number of processes.
         first_env_index: number of batched environments in the learner's process.
-        num_groups: number of batched environments in each collector.
+        num_envs: number of environments in each collector, a multiple of `num_groups`. None: its groups are
+            as large as those beside the learner. It must be set if there are none.
+        num_groups: number of groups in each collector; a group is one batched environment.
         num_unrolls: N, the unrolls in an answer. None: one of each environment, begun with the weights of the
             request. A number below `num_groups`: the first N that are ready; the environments collect ahead.
         max_requests_in_flight: requests that a collector has at a time. With 2 it collects while an answer
@@ -64,6 +66,7 @@ class RayCollectors(Collectors):
         specs: EnvSpecs,
         num_collectors: PositiveInt,
         first_env_index: int = 0,
+        num_envs: PositiveInt | None = None,
         num_groups: PositiveInt = 2,
         num_unrolls: PositiveInt | None = None,
         max_requests_in_flight: PositiveInt = 2,
@@ -73,6 +76,13 @@ class RayCollectors(Collectors):
         compress: Annotated[bool, Role.EXECUTION] = False,
         settings: Annotated[CollectorSettings | None, Role.EXECUTION] = None,
     ) -> None:
+        # A game has a row for each of its agents.
+        size = specs.batch_size // max(1, len(specs.agents))
+        if num_envs not in (None, num_groups * size):
+            raise ConfigError(
+                f"RayCollectors.num_envs is {num_envs}: it must be {num_groups * size}, num_groups = "
+                f"{num_groups} groups of {size}, as large as all groups of the run"
+            )
         self.num_unrolls = num_unrolls or num_groups
         if self.num_unrolls > num_groups:
             raise ConfigError(

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
-from alf.config.registry import bind_arguments, list_bindings
+from alf.config.registry import bind_arguments
 from alf.config.settings import Seed, configurable
 from alf.core.pickling import can_pickle
 from alf.environments.arguments import InfoKeys, NumWorkers, RenderMode
@@ -51,8 +51,8 @@ def load(
             "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5", `load_pettingzoo` loads
             "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that returns one environment: a
             `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
-        batch_size: number of sub-environments, B, or of games with several agents. `Experiment.num_envs`
-            replaces it in training.
+        batch_size: number of sub-environments, B, or of games with several agents. In an experiment it
+            follows from `Experiment.num_envs`, and must not be set.
         seed: int or None, for the first reset.
         max_episode_steps: time limit; it ends an episode with discount 1. None for the limit that is
             registered with the id. A callable gets it, too, if it has an argument of that name.
@@ -129,31 +129,6 @@ def _check_arguments_of_make(kwargs, constructor=None):
             continue
         hint = f": did you mean alf.environments.load.{_MEANT[name]} ?" if name in _MEANT else ""
         raise ConfigError(f"load.{name} is {kwargs[name]!r}: load has no such setting{hint}")
-
-
-def split_in_groups(env, num_groups, num_envs):
-    """Splits all environments of a run, `Experiment.num_envs`, into groups.
-
-    Returns the number of groups, and the arguments of `env` that say how large each is.
-    """
-    if num_envs is None:
-        return num_groups, {}
-    num_groups = min(num_groups, num_envs)
-    if not num_groups:
-        return 0, {}
-    size, rest = divmod(num_envs, num_groups)
-    what = f"Experiment.num_envs is {num_envs}"
-    if not takes_argument(env, "batch_size"):
-        raise ConfigError(f"{what}: Experiment.env has no argument `batch_size`; set num_groups")
-    if rest:
-        raise ConfigError(f"{what}: it must be a multiple of Experiment.num_groups = {num_groups}")
-    bound = list_bindings().get(("", "alf.environments.load"), {}).get("batch_size", size)
-    if bound != size and env is load:
-        raise ConfigError(
-            f"{what}, but num_groups = {num_groups} of load.batch_size = {bound} are {num_groups * bound}: "
-            "set one of the two; num_envs counts all environments"
-        )
-    return num_groups, {"batch_size": size}
 
 
 def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):

@@ -28,7 +28,6 @@ from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import split_unroll_length
 from alf.drivers.env_specs import close_all
 from alf.environments import BehaviorEnvironment, load
-from alf.environments.load import split_in_groups
 from alf.errors import ConfigError, check_type
 from alf.games.learners import LearnerGroup
 from alf.games.policies import Policies, check_settings
@@ -38,6 +37,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 from alf.runs.devices import choose_device, log_devices
+from alf.runs.groups import split_in_groups
 from alf.runs.seeds import seed_draws, seed_everything, spawn_seed
 
 _MAX_THREADS = 4096  # with many more, TensorFlow does not start
@@ -53,11 +53,11 @@ class Experiment:
 
     Args:
         env: callable (seed=int) -> batched environment.
-        num_groups: number of batched environments: `env` makes each. A thread steps one while the policy
-            answers others.
-        num_envs: number of all environments, a multiple of `num_groups` or less than it; `env` gets the
-            part of a group as `batch_size`. With 0 the run learns only from `offline_buffer`, or from what
-            `num_collectors` collect. None: groups have their own `batch_size`, such as `load.batch_size`.
+        num_groups: number of groups of environments; a group is one batched environment, which `env` makes. A
+            thread steps one while the policy answers others.
+        num_envs: number of all environments in this process, a multiple of `num_groups` or less than it;
+            `env` gets the part of a group as `batch_size`. With 0 the run learns only from `offline_buffer`,
+            or from what `num_collectors` collect. None: each group is as large as `env` makes it.
         data_transformers: tuple or list of callables (observation_spec, reward_spec) -> `DataTransformer`.
             A `Pipeline` applies them in their order.
         policy: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
@@ -106,7 +106,7 @@ class Experiment:
     def __init__(
         self,
         env: Callable[..., Any] = load,
-        num_groups: NonNegativeInt = 2,
+        num_groups: PositiveInt = 2,
         num_envs: NonNegativeInt | None = None,
         data_transformers: DataTransformers = (),
         policy: Ctors = ActorCriticPolicy,
@@ -127,7 +127,9 @@ class Experiment:
         learner_device: Annotated[str, Role.EXECUTION] = "auto",
         strategy: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
-        num_groups, self._sizes = split_in_groups(env, num_groups, num_envs)
+        num_groups, self._sizes = split_in_groups(
+            env, num_groups, num_envs, collectors if num_collectors else None
+        )
         is_offline = not num_groups and not num_collectors
         if is_offline and offline_buffer is None:
             raise ConfigError(

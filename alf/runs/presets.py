@@ -103,7 +103,7 @@ def _read_specs(bound):
 
     Without environments they are those of the `offline_buffer`.
     """
-    if 0 in (bound.get("num_envs"), bound.get("num_groups")) and not bound.get("num_collectors"):
+    if bound.get("num_envs") == 0 and not bound.get("num_collectors"):
         rows = read_row_spec(find_files(bound.get("offline_buffer"))[0])
         return rows.observation, rows.action
     env = make_env(None, batch_size=1, maps_policies=False)

@@ -20,9 +20,9 @@ Adam.learning_rate = 1e-3
 """
 _LOAD = """
 alf.environments.load.name = "Faulty-v0"
-alf.environments.load.batch_size = 2
 alf.environments.load.num_workers = 0
-"""
+Experiment.num_envs = """
+_TWO, _FOUR = f"{_LOAD}2\n", f"{_LOAD}4\n"
 _BATCHED = "Experiment.env = @RefillingEnvironment"
 _OFF_POLICY = """
 Experiment.num_groups = 1
@@ -35,13 +35,13 @@ ReplayLearner.replay_ratio = 0.25
 Checkpoints.replay_buffer = True
 """
 CONFIGS = {
-    "impala": _LOAD
+    "impala": _FOUR
     + """
 Experiment.num_groups = 2
 ActorCriticNetwork.fc_layer_params = (8,)
 UnrollLearner.optimizer = @Adam()
 """,
-    "dqn": _LOAD
+    "dqn": _TWO
     + _OFF_POLICY
     + """
 Experiment.policy = @alf.EpsilonGreedyPolicy
@@ -51,7 +51,7 @@ ReplayLearner.mini_batch_length = 2
 QValueNetwork.fc_layer_params = (8,)
 ReplayLearner.optimizer = @Adam()
 """,
-    "sac": _LOAD
+    "sac": _TWO
     + _OFF_POLICY
     + """
 alf.environments.load.continuous = True
@@ -63,8 +63,8 @@ ReplayLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()
 """,
 }
 CONFIGS["workers"] = CONFIGS["impala"].replace("num_workers = 0", "num_workers = 2")
-CONFIGS["batched"] = CONFIGS["impala"].replace(_LOAD, _BATCHED)
-CONFIGS["batched_dqn"] = CONFIGS["dqn"].replace(_LOAD, _BATCHED)
+CONFIGS["batched"] = CONFIGS["impala"].replace(_FOUR, _BATCHED)
+CONFIGS["batched_dqn"] = CONFIGS["dqn"].replace(_TWO, _BATCHED)
 # Environments that take their time, so that a worker's trial run is no faster than a message to it.
 SLOW_STEPS = "alf.environments.load.step_seconds = 0.002"
 

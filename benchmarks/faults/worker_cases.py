@@ -67,7 +67,7 @@ def _lose_too_many(lab):
 @_CASES.add("all_hang", "three workers hang at once")
 def _hang_all(lab):
     fault = {"kind": "hang", "where": "step", "when": True, "times": 3}
-    sizes = ["Experiment.num_groups = 1", "alf.environments.load.batch_size = 3"]
+    sizes = ["Experiment.num_groups = 1", "Experiment.num_envs = 3"]
     params = [*_LIMITS, *sizes, "alf.environments.load.num_workers = 3", "WorkerSettings.max_restarts = 6"]
     training = lab.train_until_saved("workers", params, fault=fault)
     injected = training.inject()

@@ -43,6 +43,7 @@ alf train examples/impala_cartpole.gin \
   --ray_address="$address" \
   --output=runs/slurm \
   --num_envs=0 \
+  --RayCollectors.num_envs=256 \
   --num_collectors=$((workers * SLURM_CPUS_PER_TASK)) &
 train=$!
 status=0

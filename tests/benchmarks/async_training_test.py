@@ -15,7 +15,7 @@ TEXT = """Experiment.num_groups = 8
 Experiment.algorithm = @PPOAlgorithm
 StopCriteria.num_iterations = 5
 alf.environments.load.name = "CartPole-v1"
-alf.environments.load.batch_size = 4
+Experiment.num_envs = 8
 Experiment.unroll_length = 8  # steps
 DriverSettings.learn_queue_cap = 1
 UnrollLearner.num_epochs = 4
@@ -35,7 +35,7 @@ def test_a_run(driver, forks_python):
 def test_every_driver_gets_the_same_batch():
     for driver in DRIVERS:
         config = make_config(TEXT, driver)
-        assert "Experiment.num_groups = 2" in config and "num_envs = 8" not in config
+        assert "Experiment.num_groups = 2" in config and "num_groups = 8" not in config
         assert "Experiment.unroll_length = 8  # steps\n" in config and "learn_queue_cap = 1" not in config
 
 

@@ -104,7 +104,7 @@ def test_a_run_reaches_its_target(tmp_path):
     # At most 4 * 32 / 0.02 = 6,400 steps a second: the 700,000 that it needs take longer than two intervals.
     # With shorter ones, two cores spend most of their time on starting collectors.
     settings = ["--interval=40", "--step_ms=20", "--limit=900", f"--log={tmp_path}/log"]
-    settings += ["--param=alf.environments.load.batch_size=32"]
+    settings += ["--param=RayCollectors.num_envs=32"]
     command = [sys.executable, "-m", "benchmarks.kill_collectors", *settings]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -52,7 +52,7 @@ def check(command, tmp_path):
 
 
 def test_a_name_that_is_right(check):
-    params = ["alf.environments.load.batch_size = 7", "alf.environments.load.max_episode_steps = 4"]
+    params = ["Experiment.num_envs = 14", "alf.environments.load.max_episode_steps = 4"]
     status, out, errors = check(what="MountainCar-v0", settings=params)
     assert (status, errors) == (0, [])
     assert out.startswith("8 random steps, 2 episodes ended\nproblems: none\n")

@@ -31,7 +31,7 @@ from tests.programs import ALF, ROOT, environment
 pytestmark = pytest.mark.programs
 CARTPOLE = EXAMPLES / "impala_cartpole.gin"
 SMALL = [
-    "alf.environments.load.batch_size = 8",
+    "Experiment.num_envs = 16",
     "Experiment.unroll_length = 4",
     "ActorCriticNetwork.fc_layer_params = (8,)",
 ]

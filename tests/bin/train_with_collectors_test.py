@@ -16,8 +16,9 @@ pytestmark = pytest.mark.programs
 pytest.importorskip("ray")
 
 SETTINGS = {
-    "Experiment.num_groups": 0,
+    "Experiment.num_envs": 0,
     "Experiment.num_collectors": 1,
+    "RayCollectors.num_envs": 2,
     "RayCollectors.num_groups": 1,
     "Trainer.evaluator": "@Evaluator",
     "Evaluator.interval_seconds": 0.1,

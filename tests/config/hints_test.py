@@ -145,8 +145,8 @@ def test_a_name_in_place_of_a_reference(subtests):
 
 
 WRONG_VALUES = {
-    "Experiment.num_groups = 1.5": "an integer, at least 0",
-    "a/Experiment.num_groups = True": "an integer, at least 0",
+    "Experiment.num_groups = 1.5": "an integer, at least 1",
+    "a/Experiment.num_groups = True": "an integer, at least 1",
     "LearnerSettings.max_grad_norm = 1e999": "a number above 0, or None",
     "Experiment.algorithm = 'PPOAlgorithm'": "one of 'ppo', 'impala', 'sac', 'dqn', a class",
     "Experiment.algorithm = None": "one of 'ppo', 'impala', 'sac', 'dqn', a class or function (@NAME)",

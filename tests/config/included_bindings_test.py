@@ -103,7 +103,7 @@ def test_the_file_of_a_study_says_which_bindings_came_with_an_included_file(read
 SOON = "ReplayLearner.initial_collect_steps = 1"
 SYNC = "Experiment.driver = @SyncOffPolicyDriver"
 OFFLINE = ["Experiment.num_envs = 0", "Experiment.offline_buffer = {buffer!r}"]
-NO_ENV = "environments.load.batch_size, environments.load.name"
+NO_ENV = "environments.load.name"
 UNIFORM, PRIORITIZED = 'Experiment.exp_replayer = "uniform"', 'Experiment.exp_replayer = "prioritized"'
 OF_PRIORITIZED = "PrioritizedReplayer.alpha, PrioritizedReplayer.beta, PrioritizedReplayer.capacity"
 # An example, a binding, and the names in the warning.

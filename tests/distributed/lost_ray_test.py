@@ -35,7 +35,7 @@ def test_a_run_saves_when_ray_has_ended(tmp_path, monkeypatch, name):
         "Experiment.num_groups": 1,
         "Experiment.num_collectors": 1,
         "Experiment.unroll_length": 8,
-        "alf.environments.load.batch_size": 4,
+        "Experiment.num_envs": 4,
         "UnrollLearner.optimizer": "@Adam()",
         # Ray ends a process at once that is in a call of the object store, which a broadcast takes.
         "RayCollectors.broadcast_interval": 10_000,

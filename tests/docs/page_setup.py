@@ -7,7 +7,7 @@ from typing import NamedTuple
 # say otherwise.
 CARTPOLE = """
 alf.environments.load.name = "CartPole-v1"
-alf.environments.load.batch_size = 4
+Experiment.num_envs = 8
 """
 RUN = """
 Experiment.num_groups = 2

@@ -17,7 +17,7 @@ registry.import_settings()
 
 SMALL = (
     "Experiment.num_groups = 1",
-    "alf.environments.load.batch_size = 4",
+    "Experiment.num_envs = 4",
     "alf.environments.load.num_workers = 0",
 )
 OTHER_PARTS = {
@@ -141,7 +141,7 @@ WRONG_VALUES = {
     (f"{LOAD}.siz = 1",): "load: the constructor of 'CartPole-v1' got an unexpected keyword argument 'siz'",
     (f"{LOAD}.name = 'Nope-v0'",): "load.name: no Gymnasium environment 'Nope-v0'",
     (f"{LOAD}.name = 'nope:Nope-v0'",): "load: No module named 'nope'",
-    (f"{LOAD}.batch_size = 0",): "load.batch_size is 0: it must be an integer",
+    (f"{LOAD}.batch_size = 8",): "load.batch_size is 8: set Experiment.num_envs = 8 in its place",
     ("ImpalaAlgorithm.discount = 2.0",): "ImpalaAlgorithm.discount is 2.0",
     ("ImpalaAlgorithm.discount = '1'",): "ImpalaAlgorithm.discount is '1'",
     ("LearnerSettings.max_grad_norm = 0",): "max_grad_norm is 0",

@@ -11,7 +11,6 @@ from absl import logging
 from alf.config import registry
 from alf.config.parsing import check_dead_bindings, operative_config, parse_config
 from alf.config.registry import own_config
-from alf.environments.load import load, split_in_groups
 from alf.errors import ConfigError
 from alf.runs import presets
 from alf.runs.presets import add_preset, find_bindings, list_preset, make_parts
@@ -160,12 +159,11 @@ def test_the_environment_that_shows_the_spaces_leaves_no_trace():
     assert "load." not in operative_config()
 
 
-@pytest.mark.parametrize("count", ["num_envs", "num_groups"])
-def test_without_environments_the_files_show_the_spaces(count, monkeypatch):
+def test_without_environments_the_files_show_the_spaces(monkeypatch):
     rows = type("Rows", (), {"observation": presets.make_env, "action": ()})
     monkeypatch.setattr(presets, "find_files", lambda name: [name])
     monkeypatch.setattr(presets, "read_row_spec", lambda path: rows if path == "buffer.npz" else None)
-    assert presets._read_specs({count: 0, "offline_buffer": "buffer.npz"}) == (rows.observation, ())
+    assert presets._read_specs({"num_envs": 0, "offline_buffer": "buffer.npz"}) == (rows.observation, ())
 
 
 def test_names():
@@ -190,34 +188,3 @@ def test_the_names_of_an_algorithm_in_a_gin_file_count():
     parse_config([], ["Experiment.algorithm = 'SAC'"])
     assert find_bindings(None, None, None, {"tau": 0.1}) == {"SacAlgorithm.tau": 0.1}
     assert "alf.algorithms.SacAlgorithm.tau" in list_preset("SAC")
-
-
-GROUPS = {
-    (16, 2): (2, {"batch_size": 8}),
-    (1, 2): (1, {"batch_size": 1}),
-    (0, 2): (0, {}),
-    (None, 3): (3, {}),
-}
-
-
-def test_all_environments_are_split_into_groups(subtests):
-    for (num_envs, num_groups), expected in GROUPS.items():
-        with subtests.test(f"{num_envs} in {num_groups}"):
-            assert split_in_groups(load, num_groups, num_envs) == expected
-    bind("ppo", "floats", "Experiment.num_envs = 6", "Experiment.num_groups = 3")
-    driver, learner = make_parts()
-    try:
-        assert driver.batch_shape == (3, 128, 2)
-    finally:
-        driver.stop()
-
-
-def test_groups_that_do_not_fit_are_one_line():
-    with pytest.raises(ConfigError, match="num_envs is 4: Experiment.env has no argument `batch_size`"):
-        split_in_groups(AnyEnv, 2, 4)
-    bind("ppo", "floats", "Experiment.num_envs = 7")
-    with pytest.raises(ConfigError, match="num_envs is 7: it must be a multiple of .*num_groups = 2"):
-        make_parts()
-    bind("ppo", "floats", "Experiment.num_envs = 2", "alf.environments.load.batch_size = 32")
-    with pytest.raises(ConfigError, match="num_groups = 2 of load.batch_size = 32 are 64: set one"):
-        make_parts()

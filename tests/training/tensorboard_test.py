@@ -141,7 +141,7 @@ def test_the_video_is_an_animated_picture(board):
 
 def test_a_video_comes_from_the_process_of_an_evaluation(tmp_path):
     gin.parse_config(f"""{CONFIG}
-        alf.environments.load.batch_size = 4
+        Experiment.num_envs = 4
         Experiment.num_groups = 1
         Experiment.unroll_length = 4
         UnrollLearner.optimizer = @Adam()

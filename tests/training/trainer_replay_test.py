@@ -218,7 +218,7 @@ def copy_file(path):
 def test_it_learns_without_an_environment_from_files(tmp_path, recorded, monkeypatch):
     monkeypatch.setitem(globals(), "make_env", pytest.fail)  # it must not be called
     files = dict(offline_buffer=[recorded, copy_file(recorded)], offline_buffer_length=7)
-    trainer = make_trainer(tmp_path / "offline", num_groups=0, learner=ReplayLearner, **files)
+    trainer = make_trainer(tmp_path / "offline", num_envs=0, learner=ReplayLearner, **files)
     before = [v.numpy() for v in trainer.learner.trainable_variables]
     trainer.train()
     assert trainer.counters == {"iterations": 4, "env_steps": 0}
@@ -228,7 +228,7 @@ def test_it_learns_without_an_environment_from_files(tmp_path, recorded, monkeyp
 
 
 def test_what_needs_fresh_experience_is_refused_without_environments(tmp_path, recorded):
-    offline = dict(num_groups=0, offline_buffer=recorded)
+    offline = dict(num_envs=0, offline_buffer=recorded)
     gin.clear_config()
     gin.parse_config("Experiment.data_transformers = (@ObservationNormalizer,)")
     with pytest.raises(ConfigError, match="Experiment.num_envs is 0: data transformers that learn"):
@@ -281,7 +281,7 @@ def test_a_damaged_file(tmp_path, recorded, num_groups):
 
 def test_nothing_to_learn_from(tmp_path):
     with pytest.raises(ConfigError, match="Experiment.num_envs is 0: .* num_collectors or an offline_buffer"):
-        make_trainer(tmp_path, num_groups=0)
+        make_trainer(tmp_path, num_envs=0)
 
 
 def test_several_batches_for_each_training(tmp_path):
