@@ -82,7 +82,7 @@ class Frame(NamedTuple):
 class ActionRequest(NamedTuple):
     """The message of an environment to its actor."""
 
-    env_index: Any  # int32 scalar, the environment that asks and gets the answer
+    env_index: Any  # int32 scalar, the batched environment that asks and gets the answer
     time_step: Any  # `Frame.time_step`
     state: Any  # `Frame.state`
     count: Any  # `Frame.count`

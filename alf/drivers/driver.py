@@ -135,8 +135,8 @@ class Driver(abc.ABC):
         """Makes environments, and a driver that uses them.
 
         Args:
-            env_fn: callable that returns a batched environment. It is called with the environment's index, an
-                int, or without arguments if it needs none.
+            env_fn: callable that returns a batched environment. It is called with the index of the batched
+                environment, an int, or without arguments if it needs none.
             num_groups: how many batched environments to make.
             policy, **kwargs: as in the constructor.
 

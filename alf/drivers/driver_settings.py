@@ -17,16 +17,18 @@ from alf.errors import ConfigError
 class DriverSettings:
     """Settings of drivers: how environments, actors and learner work together.
 
+    A group is one batched environment, one of the `envs` of a driver: `Experiment.num_groups`.
+
     `SyncOffPolicyDriver` follows `sticky`, refuses `prefetch` and ignores the others: it steps one
     environment after another, in one thread and without queues.
 
     Args:
         mode: how collecting and learning share the time.
             "async": the environments go on while the learner trains. `collect` takes the first Q =
-            `learn_queue_cap` unrolls that are ready: a batch may have two of one environment and none of
+            `learn_queue_cap` unrolls that are ready: a batch may have two of one group and none of
             another.
             "lockstep": the environments collect while `collect` waits and stand still while the learner
-            trains. A batch holds one unroll of every environment, in their order, as `SyncOffPolicyDriver`
+            trains. A batch holds one unroll of every group, in their order, as `SyncOffPolicyDriver`
             gives it. `learn_queue_cap` and `max_waiting_batches` have no effect.
             "overlap": as "lockstep", but the environments collect the next batch while the learner trains on
             the present one (HTS-RL, arXiv 2012.09849; Cleanba, arXiv 2310.00036). They act with a copy of the
@@ -35,9 +37,9 @@ class DriverSettings:
             none.
         num_env_threads: threads that step the environments; thread i steps the groups i,
             i + num_env_threads, ..., one after another, as one batch for the policy. It must divide the
-            number of groups. None: each group has a thread. Set it to 1 for environments that
-            compute in Python in this process, whose threads would wait for the GIL; not for environments that
-            wait, or that compute outside Python.
+            number of groups. None: each group has a thread. Set it to 1 for environments that compute in
+            Python in this process, whose threads would wait for the GIL; not for environments that wait, or
+            that compute outside Python.
         num_actor_queues: actors, each with a thread and a queue; environment thread i belongs to actor
             i % num_actor_queues. 0: each environment thread calls the policy itself, which saves two
             hand-overs between threads for each step. It pays where `batch_size` is small.

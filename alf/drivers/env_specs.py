@@ -97,7 +97,7 @@ class EnvSpecs:
         envs: list of batched environments, as in `Driver`.
 
     Attributes:
-        num_groups: int; batched environments.
+        num_groups: int; the number of batched environments.
         batch_size: B, int; sub-environments of each.
         observation, action: nests of unbatched tensor specs; bounds are kept.
         reward: unbatched tensor spec of shape () or [R]; float32, into which rewards of other types are
@@ -157,14 +157,14 @@ class EnvSpecs:
         return specs
 
     def env_ids(self, env_index: Array) -> Array:
-        """Returns the ids of the sub-environments of environments `env_index` [...], int32 [..., B]."""
+        """Returns the ids, int32 [..., B], of the rows of batched environments `env_index` [...]."""
         rows = [place * self._num_rows + i for place in self._places for i in range(self._num_rows)]
         return env_index[..., tf.newaxis] * self._num_rows + tf.constant(rows, tf.int32)
 
     def counters(self, env_index: Array, count: Array) -> list[tuple[Array, Array]]:
-        """Returns the counters of the draws for environment `env_index`, as `draws.Stream.at` takes them.
+        """Returns the counters of the draws for a batched environment, as `draws.Stream.at` takes them.
 
-        `count`, an integer scalar: how often it has drawn before.
+        `env_index`, `count`: integer scalars, its index, and how often it has drawn before.
         """
         return [(env_index + place if place else env_index, count) for place in self._places]
 

@@ -21,11 +21,11 @@ def spawn_seed(seed, *numbers):
 
 
 def seed_everything(seed, num_groups):
-    """Seeds Python, NumPy, TensorFlow and Keras; returns a seed for each environment.
+    """Seeds Python, NumPy, TensorFlow and Keras; returns a seed for each batched environment.
 
     Args:
         seed: int, or None, which leaves the generators as they are and draws the environments' seeds.
-        num_groups: int. More environments do not change the seeds of the first ones.
+        num_groups: int, batched environments. More of them do not change the seeds of the first ones.
 
     Returns:
         list of `num_groups` ints in [0, 2^31).
