@@ -8,12 +8,12 @@ import abc
 import collections
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from alf.config.kinds import Fraction, NonNegativeInt, PositiveInt
-from alf.config.settings import Role, configurable
+from alf.config.settings import PASSED, Role, configurable
 from alf.core.annotations import Array
 from alf.data_structures import FIRST, LAST, LogRecord
 from alf.errors import ConfigError
@@ -207,8 +207,8 @@ class EpisodeStatistics:
         discount: Fraction = 0.99,
         agents: Sequence[str] = (),
         policies: Sequence[str] = (),
-        num_groups: NonNegativeInt = 1,
-        batch_size: NonNegativeInt = 1,
+        num_groups: Annotated[NonNegativeInt, PASSED] = 1,
+        batch_size: Annotated[NonNegativeInt, PASSED] = 1,
     ) -> None:
         self._num_rewards = reward_shape[0] if reward_shape else 1
         self._info_keys = tuple(info_keys)

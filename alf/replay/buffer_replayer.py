@@ -1,12 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Replay buffers of time steps, and uniform draws of sequences from them."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
-from alf.config.settings import configurable
+from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Array
 from alf.core.devices import HOST
 from alf.core.nest_utils import remove_leading_dims, zeros_from_spec
@@ -70,7 +70,7 @@ class BufferReplayer(SequenceReplayer):
     def __init__(
         self,
         unroll_spec: Experience,
-        num_groups: PositiveInt,
+        num_groups: Annotated[PositiveInt, PASSED],
         context: NonNegativeInt = 0,
         capacity: PositiveInt = 1_000_000,
     ) -> None:

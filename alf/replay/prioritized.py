@@ -1,12 +1,12 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PrioritizedReplayer, which draws sequences with large errors more often, and its SumTree."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
 from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from alf.config.settings import configurable
+from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Array
 from alf.core.devices import HOST
 from alf.data_structures import Experience
@@ -39,7 +39,7 @@ class PrioritizedReplayer(BufferReplayer):
     def __init__(
         self,
         unroll_spec: Experience,
-        num_groups: PositiveInt,
+        num_groups: Annotated[PositiveInt, PASSED],
         context: NonNegativeInt = 0,
         capacity: PositiveInt = 1_000_000,
         alpha: NonNegativeFloat = 0.6,

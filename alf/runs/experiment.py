@@ -127,9 +127,8 @@ class Experiment:
         learner_device: Annotated[str, Role.EXECUTION] = "auto",
         strategy: Annotated[Callable[[], Any] | None, Role.EXECUTION] = None,
     ) -> None:
-        num_groups, self._sizes = split_in_groups(
-            env, num_groups, num_envs, collectors if num_collectors else None
-        )
+        collects = collectors if num_collectors else None
+        num_groups, self._sizes = split_in_groups(env, num_groups, num_envs, collects)
         is_offline = not num_groups and not num_collectors
         if is_offline and offline_buffer is None:
             raise ConfigError(
