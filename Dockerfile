@@ -13,7 +13,6 @@
 FROM python:3.13-slim AS build
 WORKDIR /source
 COPY setup.py pyproject.toml MANIFEST.in README.md LICENSE ./
-COPY examples examples
 COPY alf alf
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .
 

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 from setuptools import find_packages, setup
-from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 
@@ -21,23 +20,6 @@ def read_description():
     # On the page of the package the links to files of the repository would lead nowhere.
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     return re.sub(r"!?\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
-
-
-class BuildWithExamples(build_py):
-    """Puts the examples into the wheel, as alf/examples: "alf:NAME.gin" finds them there.
-
-    An editable installation has them beside alf.
-    """
-
-    def run(self):
-        super().run()
-        if not self.editable_mode:
-            target = Path(self.build_lib, "alf", "examples")
-            self.mkpath(str(target))
-            self.mkpath(str(target / "tasks"))
-            for pattern in ("*.gin", "*.py", "tasks/*.gin"):
-                for path in (ROOT / "examples").glob(pattern):
-                    self.copy_file(str(path), str(target / path.relative_to(ROOT / "examples")))
 
 
 INSTALL_REQUIRES = [
@@ -167,12 +149,14 @@ setup(
             "py.typed",
             "tf_agents.txt",
             "config/translations.json",
+            "examples/*.gin",
+            "examples/cluster/*",
+            "examples/tasks/*.gin",
             "presets/*.gin",
             "agents/*/*",
             "agents/*/checkpoints/*/*",
         ]
     },
-    cmdclass={"build_py": BuildWithExamples},
     install_requires=INSTALL_REQUIRES,
     extras_require={**EXTRAS, "dev": DEV_REQUIRES, "all": ALL_REQUIRES},
     entry_points={"console_scripts": ["alf = alf.bin.main:console_main"]},

@@ -1,7 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What `mkdocs build` adds to docs/: a page for each file of examples/, and CHANGELOG.md.
+"""What `mkdocs build` adds to docs/: a page for each file of alf/examples/, and CHANGELOG.md.
 
-Links of the pages, "../examples/own_env.py" for instance, work in the repository as they are. Here they
+Links of the pages, "../alf/examples/own_env.py" for instance, work in the repository as they are. Here they
 become links to these pages.
 """
 
@@ -13,18 +13,20 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 _LANGUAGES = {".gin": "gin", ".py": "python", ".sh": "bash", ".yaml": "yaml"}
+_EXAMPLES = "alf/examples"
 _INDEX = "examples.md"  # not examples/index.md: it would be the index of its section in the navigation
 
 
 def list_examples():
-    """Lists the paths of the files of examples/, relative to the repository."""
-    files = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_file())
-    return [path.relative_to(ROOT).as_posix() for path in files if "__pycache__" not in path.parts]
+    """Lists the paths of the files of alf/examples/, relative to this folder."""
+    folder = ROOT / _EXAMPLES
+    files = sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    return [path.as_posix() for path in files if not {"__pycache__", "__init__.py"} & {*path.parts}]
 
 
 def on_files(files, config):
     """Adds the pages that are made of other files."""
-    pages = {f"{path}.md": _show_file(path) for path in list_examples()}
+    pages = {f"examples/{path}.md": _show_file(path) for path in list_examples()}
     pages[_INDEX] = _show_index(list_examples())
     pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     for name, text in pages.items():
@@ -58,19 +60,17 @@ def on_page_content(html, page, config, files):
 
 def _page_of(path):
     """Returns the page of a path in the repository, or None if it is no other one than the path's own."""
-    if path == "examples" or os.path.isdir(ROOT / path) and path.startswith("examples/"):
-        return _INDEX
-    if path.startswith("examples/"):
-        return f"{path}.md"
+    if path.startswith(_EXAMPLES):
+        return _INDEX if os.path.isdir(ROOT / path) else f"{path.removeprefix('alf/')}.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return {"CHANGELOG.md": "changelog.md"}.get(path)
 
 
 def _show_file(path):
-    text = (ROOT / path).read_text(encoding="utf-8")
+    text = (ROOT / _EXAMPLES / path).read_text(encoding="utf-8")
     language = _LANGUAGES.get(os.path.splitext(path)[1], "text")
-    return f"# {path}\n\n````{language}\n{text.rstrip()}\n````\n"
+    return f"# examples/{path}\n\n````{language}\n{text.rstrip()}\n````\n"
 
 
 def _show_index(paths):
@@ -78,14 +78,14 @@ def _show_index(paths):
     lines = ["# Examples", "", f"Each gin file runs as it is: {run}.", ""]
     lines += ["| file | what |", "| --- | --- |"]
     for path in paths:
-        link = f"[{path.removeprefix('examples/')}]({path}.md)"
+        link = f"[{path}](examples/{path}.md)"
         lines.append(f"| {link} | {_first_sentence(path)} |")
     return "\n".join(lines) + "\n"
 
 
 def _first_sentence(path):
     """The first sentence of a file's first comment or docstring, without copyright and how to run it."""
-    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / _EXAMPLES / path).read_text(encoding="utf-8").splitlines()
     lines = [line.strip('#" ') for line in lines if line.startswith(("#", '"'))]
     text = " ".join(line for line in lines if not line.startswith(("Copyright", "!")))
     command = r"(?:, from the folder of the repository)?: +(?=(?:pip|python|docker|kubectl|sbatch|alf) )"

@@ -30,6 +30,7 @@ LAYERS = [
     {"tools"},
     {"plots"},
     {"studies"},
+    {"examples"},
     {"bin"},
     {"__main__"},
 ]

@@ -24,7 +24,7 @@ yaml = pytest.importorskip("yaml")  # Ray brings both
 jsonschema = pytest.importorskip("jsonschema")
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "examples" / "cluster"
+FOLDER = ROOT / "alf" / "examples" / "cluster"
 TEMPLATES = ("kuberay.yaml", "ray_cluster.yaml", "slurm.sh")
 
 # `pip install -e` reads them.
@@ -59,7 +59,7 @@ def test_the_flags_of_alf_train_exist(name):
     params = dict(re.findall(r"--(num_\w+)=(\S+?)\"?(?= |$)", call))
     params = [f"Experiment.{key}={re.sub(r'.*[(]{2}.*', '3', value)}" for key, value in params.items()]
     assert len(params) == 2
-    parse_config([str(ROOT / path.removeprefix("/alf/"))], params)
+    parse_config([path if path.startswith("alf:") else str(ROOT / path)], params)
     assert gin.query_parameter("Experiment.num_collectors") >= 3
 
 
@@ -79,7 +79,7 @@ def test_the_cluster_launcher_takes_its_file():
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**config, "setup_comands": []}, schema)
     mounted = {local for local in config["file_mounts"].values() if not local.startswith("~/.ray/")}
-    assert mounted == {*NEEDED_TO_INSTALL, "examples"}
+    assert mounted == {*NEEDED_TO_INSTALL}
     assert all(config["file_mounts"][f"~/alf/{name}"] == name for name in mounted)
 
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Runs of the gin files in examples/."""
+"""Runs of the gin files in alf/examples/."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.runs.presets import make_parts
 from alf.training import Trainer
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+EXAMPLES = Path(__file__).resolve().parent.parent / "alf" / "examples"
 
 
 def build(gin_file, root_dir, changes):

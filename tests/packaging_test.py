@@ -303,7 +303,7 @@ def test_tf_agents_is_installed_from_one_list(setup_kwargs):
         assert "pip install --no-deps -r alf/tf_agents.txt\n" in (ROOT / name).read_text(), name
     suffixes = (".md", ".py", ".toml", ".yaml", ".txt", "Makefile", "Dockerfile", "run")
     for path in [ROOT / "README.md", *ROOT.glob("*file"), *ROOT.glob("*.toml"), *ROOT.glob("setup.py")] + [
-        path for folder in ("alf", "docs", "examples", ".ci") for path in (ROOT / folder).rglob("*")
+        path for folder in ("alf", "docs", ".ci") for path in (ROOT / folder).rglob("*")
     ]:
         if path.name.endswith(suffixes) and path.name != "tf_agents.txt":
             assert "tf-agents==" not in path.read_text(encoding="utf-8"), path
@@ -533,7 +533,7 @@ def test_what_the_dockerfile_says(setup_kwargs):
     assert "RUN pip wheel --no-cache-dir --no-deps --wheel-dir=/wheels .\n" in text
     assert re.search(r'^ENTRYPOINT \["alf"\]$', text, re.MULTILINE)
     for example in re.findall(r"alf:([\w.]+)", text):
-        assert (ROOT / "examples" / example).is_file()
+        assert (ROOT / "alf" / "examples" / example).is_file()
     # The user is set before what runs, and may write where it runs.
     assert re.search(r"chown alf /runs\nUSER alf\nWORKDIR /runs\nENTRYPOINT", text)
     assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["python:3.13-slim"] * 2

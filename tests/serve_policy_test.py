@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""examples/serve_policy.py: answers as the agent acts, with a state for each client."""
+"""alf/examples/serve_policy.py: answers as the agent acts, with a state for each client."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ from tests.evaluation.export_cases import CASES, make_case, record
 
 pytestmark = pytest.mark.programs
 
-PROGRAM = Path(__file__).resolve().parent.parent / "examples" / "serve_policy.py"
+PROGRAM = Path(__file__).resolve().parent.parent / "alf" / "examples" / "serve_policy.py"
 
 
 @contextlib.contextmanager

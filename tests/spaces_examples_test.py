@@ -14,9 +14,8 @@ pytestmark = pytest.mark.programs
 
 
 @pytest.fixture
-def learn(tmp_path, monkeypatch):
+def learn(tmp_path):
     """A function from the text of a gin file to an agent, trained until the file's target is reached."""
-    monkeypatch.syspath_prepend(str(EXAMPLES))
 
     def learn(text):
         (tmp_path / "own.gin").write_text(text)
@@ -42,8 +41,8 @@ def export_function(agent, folder):
 
 
 REPLAY = (
-    "import spaces\nExperiment.num_groups = 1\nExperiment.seed = 0\nExperiment.unroll_length = 8\n"
-    "alf.environments.load.name = 'Lift-v0'\nExperiment.num_envs = 8\n"
+    "import alf.examples.spaces\nExperiment.num_groups = 1\nExperiment.seed = 0\n"
+    "Experiment.unroll_length = 8\nalf.environments.load.name = 'Lift-v0'\nExperiment.num_envs = 8\n"
     "Experiment.exp_replayer = 'uniform'\nUniformReplayer.capacity = 10_000\n"
     "ReplayLearner.mini_batch_size = 64\nReplayLearner.initial_collect_steps = 500\n"
     "ReplayLearner.replay_ratio = 0.25\nAdam.learning_rate = 3e-3\n"

@@ -130,32 +130,28 @@ def bin_dir(wheel, tmp_path_factory):
 
 
 def expected_files():
-    """What is part of ALF: its modules, and the examples without the templates for clusters."""
-    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "alf").rglob("*.py")} | {
+    """What is part of ALF: its modules, and the data beside them."""
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "alf").rglob("*.py")} | {
         "alf/py.typed",
         "alf/tf_agents.txt",
         "alf/config/translations.json",
     }
     data = [*(ROOT / "alf" / "presets").glob("*.gin"), *(ROOT / "alf" / "agents").rglob("*")]
-    modules |= {str(path.relative_to(ROOT)) for path in data if path.is_file()}
-    examples = {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".gin", ".py")}
-    examples |= {f"tasks/{path.name}" for path in (ROOT / "examples" / "tasks").glob("*.gin")}
-    return modules, examples
+    data += (path for path in (ROOT / "alf" / "examples").rglob("*") if "__pycache__" not in path.parts)
+    return files | {str(path.relative_to(ROOT)) for path in data if path.is_file()}
 
 
 def test_the_files_of_the_wheel(wheel):
-    modules, examples = expected_files()
     with zipfile.ZipFile(wheel) as file:
         names = file.namelist()
         assert len(names) == len(set(names))
         info = {name for name in names if ".dist-info/" in name}
         assert {name.split("/", 1)[1] for name in info} >= {"METADATA", "RECORD", "entry_points.txt"}
         assert any(name.endswith("LICENSE") for name in info)
-        assert set(names) - info == modules | {f"alf/examples/{name}" for name in examples}
+        assert set(names) - info == expected_files()
 
 
 def test_the_files_of_the_source_package(sdist):
-    modules, examples = expected_files()
     (archive,) = (sdist.parent.parent / "dist").glob(
         "*.tar.gz"
     )  # the folder holds what building has left, too
@@ -164,9 +160,7 @@ def test_the_files_of_the_source_package(sdist):
     assert len(names) == len(set(names))
     names = {name for name in names if not name.startswith("alf_tf.egg-info/")}
     made = {"PKG-INFO", "setup.cfg"}
-    assert names - made == modules | {f"examples/{x}" for x in examples} | {
-        name for name in list_copied() if (ROOT / name).is_file()
-    }
+    assert names - made == expected_files() | {name for name in list_copied() if (ROOT / name).is_file()}
 
 
 def test_the_metadata(wheel):
@@ -211,10 +205,10 @@ def test_what_was_trained_is_used(bin_dir, cartpole):
 def test_an_example_with_a_module_beside_it(bin_dir, tmp_path):
     args = ["train", "alf:own_env.gin", "--output=run", *SHORT]
     run(bin_dir / "alf", *args, cwd=tmp_path)
-    # The run says where the module is by a name that holds wherever ALF is installed.
+    # The module has a name that holds wherever ALF is installed.
     paths = json.loads((tmp_path / "run" / "run.json").read_text())["import_paths"]
-    assert "alf:" in paths and not [path for path in paths if path.endswith("examples")]
-    assert "import own_env" in (tmp_path / "run" / "operative_config.gin").read_text()
+    assert not [path for path in paths if path.endswith("examples")]
+    assert "import alf.examples.own_env" in (tmp_path / "run" / "operative_config.gin").read_text()
     run(bin_dir / "alf", "evaluate", "run", "--num_episodes=2", cwd=tmp_path)
 
 

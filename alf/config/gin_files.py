@@ -18,7 +18,7 @@ from alf.errors import ConfigError
 
 CONFIG_FILE = "operative_config.gin"  # in the directory of a run
 _TASKS = "tasks"  # a folder of the examples
-EXAMPLES = "alf:"  # the prefix of ALF's examples; in `run.json` it stands for their folder
+EXAMPLES = "alf:"  # the prefix of ALF's examples
 AGENTS = "ALF_AGENTS"  # the environment variable that names a folder of more trained agents
 
 # Gin calls `_open` without any context, so the state of the files that are being read is here. Gin itself is
@@ -28,10 +28,8 @@ _macros = []  # the sets of `collect_used_macros`
 
 
 def find_examples():
-    """Returns the path of ALF's examples: inside the installed package, or beside it in the source tree."""
-    package = os.path.dirname(os.path.realpath(alf.__file__))
-    inside = os.path.join(package, "examples")
-    return inside if os.path.isdir(inside) else os.path.join(os.path.dirname(package), "examples")
+    """Returns the path of the folder of ALF's examples, without symbolic links."""
+    return os.path.join(os.path.dirname(os.path.realpath(alf.__file__)), "examples")
 
 
 def list_examples():
@@ -81,11 +79,14 @@ def find_agent(name):
 
 def read_own_text(path):
     """Returns the text of a gin file if a user has written it; "" for ALF's examples and files of runs."""
-    is_example = os.path.realpath(path).startswith(os.path.join(os.path.realpath(find_examples()), ""))
-    if is_example or os.path.basename(path) == CONFIG_FILE:
+    if _is_example(path) or os.path.basename(path) == CONFIG_FILE:
         return ""
     with open(path, encoding="utf-8-sig") as file:
         return file.read()
+
+
+def _is_example(path):
+    return os.path.realpath(path).startswith(os.path.join(find_examples(), ""))
 
 
 def look_beside_includes():
@@ -134,8 +135,8 @@ def _open(path):
     found = _find(path)
     folder = os.path.dirname(os.path.abspath(found))
     # It stays there after the file was read: other processes, and the run's description, get the folders of
-    # the user's modules from `sys.path` (`list_own_paths`).
-    if folder not in sys.path:  # so that the file can import modules beside it
+    # the user's modules from `sys.path` (`list_own_paths`). Examples name their modules alf.examples.NAME.
+    if folder not in sys.path and not _is_example(found):  # so that the file can import modules beside it
         sys.path.insert(0, folder)
     _folders.append(folder)
     try:

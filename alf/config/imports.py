@@ -5,21 +5,16 @@ import json
 import os
 import sys
 
-from alf.config.gin_files import EXAMPLES, find_examples
 from alf.errors import ConfigError
 
 RUN_FILE = "run.json"  # the file in a run's directory that holds these folders
 
 
 def is_installed(path):
-    """Returns whether a path belongs to Python or to installed packages.
-
-    ALF's examples do not count as installed, because gin files import modules from there like the user's.
-    """
+    """Returns whether a path belongs to Python or to installed packages."""
     # With a separator at the end, or /usr/local2 would count as a part of /usr/local.
     folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
-    path = os.path.join(os.path.realpath(path), "")
-    return path.startswith(tuple(folders)) and not path.startswith(os.path.join(find_examples(), ""))
+    return os.path.join(os.path.realpath(path), "").startswith(tuple(folders))
 
 
 def list_own_paths():
@@ -27,17 +22,6 @@ def list_own_paths():
     # In the order of `sys.path`, in which a saved run looks for its modules again.
     paths = dict.fromkeys(map(os.path.realpath, sys.path))
     return [path for path in paths if os.path.isdir(path) and not is_installed(path)]
-
-
-def write_import_paths(paths):
-    """Returns folders in the form of `run.json`, where "alf:" stands for the folder of ALF's examples."""
-    # The examples may be elsewhere where the run is loaded: another version of ALF, or another machine.
-    return [EXAMPLES if path == find_examples() else path for path in paths]
-
-
-def resolve_import_paths(paths):
-    """Reverses `write_import_paths`."""
-    return [find_examples() if path == EXAMPLES else path for path in paths]
 
 
 def read_import_paths(root_dir):
@@ -53,6 +37,6 @@ def read_import_paths(root_dir):
     try:
         with open(path, encoding="utf-8") as file:
             # Only this entry: specs are for the layers above, which have TensorFlow.
-            return resolve_import_paths(json.load(file)["import_paths"])
+            return list(json.load(file)["import_paths"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None

@@ -6,7 +6,7 @@ import shutil
 
 import tensorflow as tf
 
-from alf.config.gin_files import CONFIG_FILE, find_examples
+from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE
 from alf.config.registry import own_config
 from alf.core.files import replace_own_folder, write_file
@@ -31,9 +31,8 @@ def pack_agent(root_dir, folder):
         learner = tf.Module()  # in a checkpoint the policy is an attribute of the learner
         learner.policy = run.make_policy()
     path = run.restore(learner.policy)
-    # Folders of this machine are of no use on another one: only modules of ALF's examples are found there.
-    examples = [path for path in run.description.import_paths if path == find_examples()]
-    description = run.description._replace(import_paths=examples, git=None)
+    # Folders of this machine are of no use on another one.
+    description = run.description._replace(import_paths=[], git=None)
     checkpoints = os.path.basename(checkpoints_of(folder))
     with replace_own_folder("folder", folder, {CONFIG_FILE, RUN_FILE, checkpoints}) as new:
         shutil.copyfile(os.path.join(run.root_dir, CONFIG_FILE), os.path.join(new, CONFIG_FILE))

@@ -5,8 +5,7 @@ The file is JSON, with these entries:
 
     observation_spec, action_spec, reward_spec: the specs of the environments, in the form of
         `alf.core.spec_json`.
-    import_paths: the folders where the run's own modules were found. "alf:" stands for the folder of ALF's
-        examples, wherever ALF is installed.
+    import_paths: the folders where the run's own modules were found.
     versions: the versions of packages, by name.
     git: the repository of the user's own code: its `root`, its `commit`, and `dirty`, whether tracked files
         were changed since. null without a repository, or without `Trainer.save_git_state`.
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from alf.config.imports import RUN_FILE, list_own_paths, resolve_import_paths, write_import_paths
+from alf.config.imports import RUN_FILE, list_own_paths
 from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_from_json, nest_to_json
 from alf.errors import ConfigError
@@ -54,7 +53,6 @@ class RunDescription(NamedTuple):
         """Returns the text of the file."""
         values = self._asdict()
         values |= {k: nest_to_json(v) for k, v in values.items() if k.endswith("_spec")}
-        values["import_paths"] = write_import_paths(self.import_paths)
         return json.dumps(values, indent=1) + "\n"
 
 
@@ -89,9 +87,7 @@ def read_description(root_dir):
             values = json.load(file)
         _check_types(values)
         specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
-        return RunDescription(
-            **{**values, **specs, "import_paths": resolve_import_paths(values["import_paths"])}
-        )
+        return RunDescription(**{**values, **specs})
     except FileNotFoundError:
         raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:

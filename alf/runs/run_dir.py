@@ -235,8 +235,7 @@ def _list_own_folders():
     """Lists where the user's own code is: the folders of gin files and modules."""
     package = os.path.dirname(os.path.realpath(alf.__file__))
     # ALF's own code is not the user's: `git_revision.txt` has its commit.
-    of_alf = (os.path.dirname(package), os.path.join(package, "examples"))
-    return [path for path in list_own_paths() if path not in of_alf]
+    return [path for path in list_own_paths() if path != os.path.dirname(package)]
 
 
 def git_revision():

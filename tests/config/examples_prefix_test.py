@@ -1,28 +1,25 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """`alf:NAME.gin`: ALF's own gin files by name, from any folder; also for what a run has saved."""
 
-import json
-import os
+import importlib
 import sys
+from pathlib import Path
 
 import gin
 import pytest
 
 from alf.config import gin_files
-from alf.config.gin_files import EXAMPLES
-from alf.config.imports import is_installed, list_own_paths, read_import_paths
-from alf.config.parsing import parse_config
+from alf.config.imports import list_own_paths
+from alf.config.parsing import operative_config, parse_config
+from alf.config.registry import own_config
 from alf.errors import ConfigError
-from alf.runs.run_description import RunDescription, read_description
 from tests import example_runs
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """The current directory is an empty one, and no example was imported yet."""
+    """The current directory is an empty one."""
     monkeypatch.setattr(sys, "path", list(sys.path))  # parse_config adds to it
-    for name in ("own_env", "own_callback"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     return tmp_path
@@ -34,14 +31,15 @@ def test_the_examples_are_those_of_the_repository():
     assert names == sorted(path.name for path in example_runs.EXAMPLES.glob("*.gin")) and len(names) > 20
 
 
-def test_an_installed_package_has_them_inside(tmp_path, monkeypatch):
-    package = tmp_path / "site" / "alf"
-    (package / "examples").mkdir(parents=True)
-    (package / "examples" / "one.gin").write_text("")
-    (tmp_path / "site" / "examples").mkdir()  # of somebody else
-    monkeypatch.setattr(gin_files.alf, "__file__", str(package / "__init__.py"))
-    assert gin_files.list_examples() == ["one.gin"]
-    assert gin_files.find_gin_file("alf:one.gin") == str(package / "examples" / "one.gin")
+def test_the_folder_of_the_repository_leads_there(monkeypatch):
+    monkeypatch.chdir(example_runs.EXAMPLES.parent.parent)
+    assert gin_files.list_examples() == sorted(x.name for x in Path("examples").glob("*.gin"))
+    paths = list_own_paths()
+    parse_config(["examples/own_env.gin"])
+    assert "examples.own_env" not in sys.modules and "own_env" not in sys.modules
+    assert list_own_paths() == paths  # every process finds the module by its one name
+    # A run that changes nothing else has no text of a user.
+    assert not gin_files.read_own_text("examples/own_env.gin")
 
 
 def test_a_package_without_them(tmp_path, monkeypatch):
@@ -54,7 +52,8 @@ def test_it_is_read_with_what_lies_beside_it():
     parse_config(["alf:own_env.gin"], ["Experiment.seed = 7"])
     assert gin.query_parameter("alf.environments.load.name") == "Corridor-v0"
     assert gin.query_parameter("Experiment.seed") == 7
-    assert os.path.dirname(sys.modules["own_env"].__file__) == str(example_runs.EXAMPLES)
+    assert "alf.examples.own_env" in sys.modules and "own_env" not in sys.modules
+    assert str(example_runs.EXAMPLES) not in sys.path
 
 
 def test_a_users_file_includes_it(elsewhere):
@@ -100,25 +99,9 @@ def test_a_task_is_a_file_by_the_name_of_its_environment(elsewhere):
         parse_config(["alf:CartPole-v0"])
 
 
-def test_a_run_remembers_the_folder_as_a_name(tmp_path, monkeypatch):
-    examples = gin_files.find_examples()
-    written = RunDescription((), (), (), ["/mine", examples], {})
-    (tmp_path / "run.json").write_text(written.to_json())
-    assert json.loads(written.to_json())["import_paths"] == ["/mine", EXAMPLES]
-    assert read_description(str(tmp_path)) == written
-    assert read_import_paths(str(tmp_path)) == ["/mine", examples]
-    # ALF is somewhere else when the run is used.
-    package = tmp_path / "site" / "alf"
-    (package / "examples").mkdir(parents=True)
-    monkeypatch.setattr(gin_files.alf, "__file__", str(package / "__init__.py"))
-    assert read_import_paths(str(tmp_path)) == ["/mine", str(package / "examples")]
-
-
-def test_modules_of_the_examples_are_a_runs_own(tmp_path, monkeypatch):
-    package = tmp_path / "prefix" / "alf"
-    (package / "examples").mkdir(parents=True)
-    monkeypatch.setattr(gin_files.alf, "__file__", str(package / "__init__.py"))
-    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
-    monkeypatch.setattr(sys, "path", [str(package / "examples"), str(package)])
-    assert is_installed(package / "errors.py") and not is_installed(package / "examples" / "own_env.py")
-    assert list_own_paths() == [str(package / "examples")]
+def test_a_run_imports_the_examples_that_only_code_has_imported(monkeypatch):
+    importlib.import_module("alf.examples.own_callback")
+    with own_config():
+        parse_config([], ["StopWhenStuck.patience = 3"])
+        gin.get_configurable("StopWhenStuck")()
+        assert "import alf.examples.own_callback\n" in operative_config()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.programs
 
 registry.import_settings()
 
-_FOLDERS = ("alf", "benchmarks", "docs", "examples", "tests")
+_FOLDERS = ("alf", "benchmarks", "docs", "tests")
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
 MIGRATIONS = [name for name in TEXTS if name.startswith("docs/migration/") and "index" not in name]
 
@@ -52,7 +52,7 @@ def defaults():
 @pytest.fixture(scope="module")
 def classes():
     """The names of all classes in the repository, and of those of libraries that pages name."""
-    sources = (path.read_text() for path in [*ROOT.glob("alf/**/*.py"), *ROOT.glob("examples/**/*.py")])
+    sources = (path.read_text() for path in ROOT.glob("alf/**/*.py"))
     own = {name for source in sources for name in re.findall(r"^class (\w+)", source, re.MULTILINE)}
     return own | {"N", "NAME", "GROUP"}
 

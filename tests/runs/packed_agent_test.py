@@ -60,11 +60,11 @@ def test_a_packed_agent_acts_like_the_run(run, tmp_path, monkeypatch):
 def test_nothing_of_this_machine_is_packed(run, tmp_path):
     copy = shutil.copytree(run, tmp_path / "copy")
     written = json.loads((copy / "run.json").read_text())
-    written |= {"import_paths": ["/mine", "alf:"], "git": {"root": "/mine", "commit": "c", "dirty": False}}
+    written |= {"import_paths": ["/mine"], "git": {"root": "/mine", "commit": "c", "dirty": False}}
     (copy / "run.json").write_text(json.dumps(written))
     pack_agent(copy, tmp_path / "packed")
     packed = json.loads((tmp_path / "packed" / "run.json").read_text())
-    assert packed == written | {"import_paths": ["alf:"], "git": None}
+    assert packed == written | {"import_paths": [], "git": None}
 
 
 def test_a_packed_agent_gives_parts_of_its_policy_to_a_new_run(run, tmp_path):
