@@ -146,6 +146,7 @@ setup(
     # Agents are those that `make agents` has trained in this tree; one is in the repository.
     package_data={
         "alf": [
+            "__init__.pyi",
             "py.typed",
             "tf_agents.txt",
             "config/translations.json",

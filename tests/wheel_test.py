@@ -132,6 +132,7 @@ def bin_dir(wheel, tmp_path_factory):
 def expected_files():
     """What is part of ALF: its modules, and the data beside them."""
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "alf").rglob("*.py")} | {
+        "alf/__init__.pyi",
         "alf/py.typed",
         "alf/tf_agents.txt",
         "alf/config/translations.json",
