@@ -77,18 +77,6 @@ def find_agent(name):
     )
 
 
-def read_own_text(path):
-    """Returns the text of a gin file if a user has written it; "" for ALF's examples and files of runs."""
-    if _is_example(path) or os.path.basename(path) == CONFIG_FILE:
-        return ""
-    with open(path, encoding="utf-8-sig") as file:
-        return file.read()
-
-
-def _is_example(path):
-    return os.path.realpath(path).startswith(os.path.join(find_examples(), ""))
-
-
 def look_beside_includes():
     """Makes gin look for included files also beside the file that includes them. May be called again."""
     registry.read_files_with(_open, _can_find)
@@ -136,7 +124,8 @@ def _open(path):
     folder = os.path.dirname(os.path.abspath(found))
     # It stays there after the file was read: other processes, and the run's description, get the folders of
     # the user's modules from `sys.path` (`list_own_paths`). Examples name their modules alf.examples.NAME.
-    if folder not in sys.path and not _is_example(found):  # so that the file can import modules beside it
+    examples = os.path.realpath(found).startswith(os.path.join(find_examples(), ""))
+    if folder not in sys.path and not examples:  # so that the file can import modules beside it
         sys.path.insert(0, folder)
     _folders.append(folder)
     try:

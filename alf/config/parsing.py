@@ -18,7 +18,6 @@ from alf.config.gin_files import (
     collect_used_macros,
     find_gin_file,
     look_beside_includes,
-    read_own_text,
 )
 from alf.config.hints import (
     check_bindings,
@@ -36,12 +35,12 @@ from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, SyntaxError, ValueError, tokenize.TokenError
-_INCLUDED = "gin.included_bindings.names"
+_GIVEN = "gin.given_bindings.names"
 
 
 @configurable("gin", role=Role.EXECUTION)
-def included_bindings(names: Sequence[str] = ()) -> None:
-    """Holds the full names of the bindings that the user has not written: nothing needs to read these.
+def given_bindings(names: Sequence[str] = ()) -> None:
+    """Holds the full names of the bindings that flags or arguments have set: something must read these.
 
     It is never called. The names are in gin's configuration so that they are also in the file of a study,
     which other processes read.
@@ -55,7 +54,7 @@ def parse_config(gin_files: Sequence[str], bindings: Sequence[str] = (), source:
         gin_files: paths; "alf:NAME.gin" is a file among ALF's examples. A gin file may import Python modules
             and include gin files that are beside it. The `operative_config.gin` of a run may also import the
             modules of the run.
-        bindings: texts "NAME = VALUE", which override the files.
+        bindings: texts "NAME = VALUE", which override the files. Something must read each of them.
         source: text for errors, where the bindings come from.
 
     Raises:
@@ -74,15 +73,13 @@ def parse_config(gin_files: Sequence[str], bindings: Sequence[str] = (), source:
     files = [(path, gin.parse_config_file, path) for path in found]
     with _replacing_bindings():
         for name, parse, content in [*files, (source, gin.parse_config, text)]:
-            bound = registry.list_names()
             try:
                 _parse(parse, content)
             except _PARSE_ERRORS as error:
                 if _is_of_module(error):
                     raise
                 raise ConfigError(f"{name}: {explain(error)}") from None
-            own_text = read_own_text(content) if parse is gin.parse_config_file else text
-            _mark_included(registry.read_names(own_text), bound)
+        _remember(registry.read_names(text))
 
 
 def bind(bindings: Mapping[str, Any], source: str = "") -> None:
@@ -106,7 +103,7 @@ def bind(bindings: Mapping[str, Any], source: str = "") -> None:
             except (KeyError, ValueError) as error:
                 beginning = f"{source}: " if source else ""
                 raise ConfigError(f"{beginning}{explain(error, f'{name} = {show(value)}')}") from None
-            _mark_included({complete(name)}, registry.list_names())
+            _remember({complete(name)})
 
 
 @contextlib.contextmanager
@@ -123,30 +120,20 @@ def _replacing_bindings():
 
 
 def add_defaults(text: str) -> None:
-    """Reads the text of a gin file; what is bound already keeps its value. Nothing needs to read the rest."""
-    bound = registry.list_names()
+    """Reads the text of a gin file; what is bound already keeps its value."""
     registry.bind_unbound(lambda: _parse(gin.parse_config, text))
-    _mark_included(set(), bound)
 
 
-def _mark_included(written, bound):
-    """Adds bindings of the files that a source includes to `included_bindings`; removes the source's own.
-
-    Args:
-        written: set of the full names in the text of the source.
-        bound: set of the full names that were bound before it.
-    """
-    marked = _list_included()
-    # The file of a study says everything itself, and which of it came with included files.
-    kept = marked if _INCLUDED in written else marked - written
-    included = kept | (registry.list_names() - bound - written)
-    if included != marked:
-        gin.bind_parameter(_INCLUDED, tuple(sorted(included)))
+def _remember(names):
+    """Adds a set of full names, without those of macros, to `given_bindings`."""
+    given = _list_given()
+    new = {name for name in names if "." in name} - {_GIVEN} - given
+    if new:
+        gin.bind_parameter(_GIVEN, tuple(sorted(new | given)))
 
 
-def _list_included():
-    """Returns the full names of the bindings that came with included files, a set."""
-    return set(registry.list_bindings().get(("", "gin.included_bindings"), {}).get("names", ()))
+def _list_given():
+    return set(registry.list_bindings().get(("", "gin.given_bindings"), {}).get("names", ()))
 
 
 def parse_operative_config(text: str) -> None:
@@ -216,7 +203,7 @@ def take_bindings(module, only_read=False):
         the names of the removed bindings, a set.
 
     Raises:
-        ConfigError: if nothing has read a binding and `only_read` is False.
+        ConfigError: if nothing has read a binding of a flag or an argument and `only_read` is False.
     """
     bound, read = registry.list_bindings(), registry.list_read_bindings()
     keys = [x for x in bound if x[1].startswith(f"{module}.") and (x in read or not only_read)]
@@ -231,10 +218,9 @@ def take_bindings(module, only_read=False):
 
 
 def check_dead_bindings(names: Collection[str] | None = None) -> None:
-    """Raises ConfigError if nothing has read a binding. Call it once everything is built.
+    """Raises ConfigError if nothing has read a binding of a flag or an argument; call it once all is built.
 
-    Bindings of included files and of ALF's examples only cause a warning: other bindings may have replaced
-    the parts that read them.
+    Bindings of files only cause a warning: other bindings may have replaced the parts that read them.
 
     Args:
         names: names of the bindings to check; None checks gin's whole configuration.
@@ -242,7 +228,7 @@ def check_dead_bindings(names: Collection[str] | None = None) -> None:
     # Compares gin's own texts, which both have the same short names.
     bound = parse_settings(gin.config_str())
     # Names without a dot are macros.
-    dead = {x for x in bound if "." in x.rpartition("/")[2] and complete(x) != _INCLUDED}
+    dead = {x for x in bound if "." in x.rpartition("/")[2] and complete(x) != _GIVEN}
     for name in parse_settings(gin.operative_config_str()):
         # A call in the scope a/b reads the binding of a/b, else of a, else without a scope.
         *scopes, parameter = name.split("/")
@@ -251,13 +237,12 @@ def check_dead_bindings(names: Collection[str] | None = None) -> None:
     if names is not None:
         # Gin may write a longer or a shorter name than the user did.
         dead = {name for name in dead if any(_may_be_same(name, other) for other in names)}
-    marked = _list_included()
-    included = {name for name in dead if complete(name) in marked}
-    if included:
-        text = ", ".join(sorted(included))
-        logging.warning("nothing reads %s of the included file or example: other parts are chosen", text)
-    if dead := dead - included:
-        raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(dead))}")
+    given = _list_given()
+    wrong = {name for name in dead if complete(name) in given}
+    if of_files := dead - wrong:
+        logging.warning("nothing reads %s: other parts are chosen", ", ".join(sorted(of_files)))
+    if wrong:
+        raise ConfigError(f"nothing reads the gin binding {', '.join(sorted(wrong))}")
 
 
 def _may_be_same(name, other):

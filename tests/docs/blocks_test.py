@@ -117,14 +117,11 @@ def run_python(block, names, **_):
 
 def run_gin(block, folder, **_):
     rest = page_setup.RESTS.get((block.page, block.first_line), page_setup.Rest())
-    paths = []  # a file for each, because a file may not set a name twice
     replays = any(x in rest.before + block.text for x in ("ReplayLearner", "DqnAlgorithm", "SacAlgorithm"))
     run = page_setup.RUN.replace("UnrollLearner", "ReplayLearner") if replays else page_setup.RUN
-    for i, text in enumerate((rest.envs, run, rest.before, block.text, rest.after)):
-        paths.append(folder / f"block_{i}.gin")
-        paths[-1].write_text(text)
     gin.clear_config()
-    parse_config([str(path) for path in paths], [])
+    for text in (rest.envs, run, rest.before, block.text, rest.after):  # no text may set a name twice
+        parse_config([], [text])  # not as files: something must read each binding
     if block.reason is None:
         root_dir = folder / f"block_{block.line}"
         Trainer(str(root_dir), *make_parts()).close()  # refuses bindings that nothing reads

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.config.parsing import check_dead_bindings
+from alf.config.parsing import bind, check_dead_bindings
 from alf.core.randomness import spawn_seeds
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
 from alf.drivers.metrics import EpisodeStatistics, Metric
@@ -144,7 +144,7 @@ def test_statistics_makes_the_metrics(driver_class):
 
 @pytest.mark.parametrize("name", ["reward_shape", "info_keys", "agents", "policies"])
 def test_what_environments_say_is_no_setting_of_the_statistics(name):
-    gin.bind_parameter(f"EpisodeStatistics.{name}", ("mine",))
+    bind({f"EpisodeStatistics.{name}": (2,) if name == "reward_shape" else ("mine",)})
     make_driver(AsyncOffPolicyDriver)
     with pytest.raises(ConfigError, match=f"nothing reads the gin binding EpisodeStatistics.{name}"):
         check_dead_bindings()

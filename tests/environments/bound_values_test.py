@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from alf.config.parsing import check_dead_bindings
+from alf.config.parsing import check_dead_bindings, parse_config
 from alf.config.registry import bind_arguments
 from alf.environments import load
 from alf.errors import ConfigError
@@ -54,7 +54,7 @@ CASES = [
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("config, expected", CASES)
 def test_bindings_reach_the_environment(config, expected, num_workers):
-    gin.parse_config("alf.environments." + config)
+    parse_config([], ["alf.environments." + config])
     rows = observe(num_workers)
     assert [row[:3] for row in rows] == [[*expected, bool(num_workers)]] * 2
     check_dead_bindings()
@@ -69,16 +69,16 @@ def test_bindings_reach_the_environment(config, expected, num_workers):
 def test_bindings_reach_the_constructor_that_an_id_names(register, is_text, num_workers):
     entry_point = "tests.workers.configurable_envs:Bound" if is_text else configurable_envs.Bound
     name = register(entry_point, kwargs={"inner": (1, 2, 3)})
-    gin.parse_config("Bound.limit = 7")
+    parse_config([], ["Bound.limit = 7"])
     assert [row[:3] for row in observe(num_workers, name=name)] == [[7, 3, bool(num_workers)]] * 2
     check_dead_bindings()
 
 
 def test_what_is_registered_with_an_id_and_what_load_gets_count_more(register):
     name = register(configurable_envs.Bound, kwargs={"inner": (1, 2, 3)})
-    gin.parse_config("Bound.limit = 7")
+    parse_config([], ["Bound.limit = 7"])
     assert observe(0, name=name, limit=4)[0][:2] == [4, 3]
-    gin.parse_config("Bound.inner = ()")
+    parse_config([], ["Bound.inner = ()"])
     assert observe(0, name=name)[0][:2] == [7, 3]
 
 
@@ -97,7 +97,7 @@ def test_a_constructor_that_is_not_imported_yet_is_left_alone(register):
 
 
 def test_arguments_of_load_and_of_partial_count_more():
-    gin.parse_config("Bound.limit = 7")
+    parse_config([], ["Bound.limit = 7"])
     assert observe(1, name=configurable_envs.Bound, limit=3)[0][0] == 3
     with pytest.raises(ConfigError, match=r"nothing reads the gin binding Bound\.limit"):
         check_dead_bindings()
@@ -107,12 +107,17 @@ def test_arguments_of_load_and_of_partial_count_more():
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_the_scope_counts(num_workers):
-    gin.parse_config(f"""
+    parse_config(
+        [],
+        [
+            f"""
         alf.environments.load.name = @Bound
         alf.environments.load.num_workers = {num_workers}
         Bound.limit = 7
         eval/Bound.limit = 8
-    """)
+    """
+        ],
+    )
     with contextlib.closing(load(batch_size=1)) as env:
         assert env.reset().observation[0, 0] == 7
     with pytest.raises(ConfigError, match=r"nothing reads the gin binding eval/Bound\.limit"):
@@ -123,7 +128,7 @@ def test_the_scope_counts(num_workers):
 
 
 def test_each_environment_has_an_inner_object_of_its_own():
-    gin.parse_config("Bound.inner = @Inner()")
+    parse_config([], ["Bound.inner = @Inner()"])
     for num_workers in (0, 1):  # two in one worker
         ids = [row[3] for row in observe(num_workers, name=configurable_envs.Bound)]
         assert len(set(ids)) == 2
@@ -133,7 +138,7 @@ def test_each_environment_has_an_inner_object_of_its_own():
 @pytest.mark.parametrize("config", ["Calls.make = @Inner", "Calls.make = {'a': (1, [@a/Inner])}"])
 def test_a_callable_keeps_its_bindings_wherever_and_whenever_it_is_called(config, num_workers):
     """The environment calls it at its reset: gin may have another configuration by then."""
-    gin.parse_config(f"{config}\nInner.items = (1, 2)\nalf.environments.load.name = @Calls")
+    parse_config([], [f"{config}\nInner.items = (1, 2)\nalf.environments.load.name = @Calls"])
     with contextlib.closing(load(batch_size=2, num_workers=num_workers)) as env:
         check_dead_bindings()
         gin.clear_config()
@@ -141,7 +146,7 @@ def test_a_callable_keeps_its_bindings_wherever_and_whenever_it_is_called(config
 
 
 def test_a_callable_that_another_argument_replaces_is_no_hindrance():
-    gin.parse_config("Bound.inner = @Inner\nalf.environments.load.name = @Bound")
+    parse_config([], ["Bound.inner = @Inner\nalf.environments.load.name = @Bound"])
     assert observe(1, inner=(1, 2, 3))[0][1:3] == [3, True]
 
 
@@ -152,14 +157,14 @@ class Unsendable(tuple):
 
 @pytest.mark.parametrize("name", ["Bound", "make_bound", "hard/Bound"])
 def test_frames_come_from_a_worker(name):
-    gin.parse_config(f"alf.environments.load.name = @{name}\nBound.limit = 7\nmake_bound.limit = 7")
+    parse_config([], [f"alf.environments.load.name = @{name}\nBound.limit = 7\nmake_bound.limit = 7"])
     with contextlib.closing(load(batch_size=1, num_workers=0, render_mode="rgb_array")) as env:
         assert env.reset().observation[0, :3].tolist() == [7, 0, 1]
         np.testing.assert_array_equal(env.render(), np.full((2, 2, 3), 7))
 
 
 def test_frames_of_what_cannot_be_sent_come_from_here():
-    gin.parse_config("Bound.limit = 7")
+    parse_config([], ["Bound.limit = 7"])
     with contextlib.closing(
         load(configurable_envs.Bound, 1, inner=Unsendable(), render_mode="rgb_array")
     ) as env:
@@ -167,6 +172,6 @@ def test_frames_of_what_cannot_be_sent_come_from_here():
 
 
 def test_missing_values_are_named():
-    gin.parse_config("alf.environments.load.name = @needs_limit")
+    parse_config([], ["alf.environments.load.name = @needs_limit"])
     with pytest.raises(RuntimeError, match=r"Required bindings for `needs_limit` .*'limit'"):
         observe(1)

@@ -7,11 +7,10 @@ import re
 import sys
 import threading
 
-import gin
 import numpy as np
 import pytest
 
-from alf.config.parsing import check_dead_bindings
+from alf.config.parsing import bind, check_dead_bindings, parse_config
 from alf.environments import MultiAgentEnvironment, load, load_pettingzoo
 from alf.errors import ConfigError
 from alf.runs.saved_run import make_env
@@ -77,9 +76,8 @@ def test_every_setting_counts(settings, is_right, way):
     settings = {"batch_size": 20, "num_workers": 0, "same": True, **settings}
     name = f"{GAMES}:ParallelGame"
     if way == "gin of load":
-        gin.bind_parameter("alf.environments.load.name", f"pettingzoo:{name}")
-        for key, value in settings.items():
-            gin.bind_parameter(f"alf.environments.load.{key}", value)
+        given = {"name": f"pettingzoo:{name}", **settings}
+        bind({f"alf.environments.load.{key}": value for key, value in given.items()})
         settings = {}
     make = load_pettingzoo if way == "load_pettingzoo" else load
     prefix = "pettingzoo:" if way == "load" else ""
@@ -91,7 +89,10 @@ def test_every_setting_counts(settings, is_right, way):
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_bindings_reach_the_game(num_workers):
-    gin.parse_config(f"""
+    parse_config(
+        [],
+        [
+            f"""
         load_pettingzoo.name = @make_parallel_game
         load_pettingzoo.num_workers = {num_workers}
         load_pettingzoo.batch_size = 2
@@ -99,7 +100,9 @@ def test_bindings_reach_the_game(num_workers):
         make_parallel_game.inner = @Inner()
         Inner.items = (1, 2, 3)
         eval/make_parallel_game.same = False
-    """)
+    """
+        ],
+    )
     with contextlib.closing(load_pettingzoo()) as env:
         assert env.space_names is None and env.render_fps == 3
     with contextlib.closing(make_env(0, env=load_pettingzoo)) as env:
