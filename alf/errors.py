@@ -16,6 +16,26 @@ class ConfigError(ValueError):
     """A setting is wrong. The message names the setting, its value and the rule."""
 
 
+class FolderError(ConfigError):
+    """The folder of a run or a study cannot be used: `root_dir` in Python, `-o` of a command.
+
+    Args:
+        path: path of the folder.
+        reason: text that follows the path, such as "holds a sweep: choose another root_dir".
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self._path, self._reason = path, reason
+
+    def __str__(self) -> str:
+        return f"root_dir {self._path!r} {self._reason}"
+
+    def describe_flag(self) -> str:
+        """Returns the message for a user of a command."""
+        return f"{self._path!r} {self._reason.replace('another root_dir', 'another folder, -o DIR')}"
+
+
 class DivergedError(ArithmeticError):
     """The loss or its gradient is not finite. The weights are still as they were before that update."""
 

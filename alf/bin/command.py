@@ -19,7 +19,8 @@ from alf.bin.show import show
 from alf.bin.signals import raise_interrupts
 from alf.config.parsing import first_line
 from alf.core.startup import import_tensorflow
-from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
+from alf.errors import ConfigError, DivergedError, EnvError, FolderError, LostPeerError, SaveError, StallError
+from alf.runs.run_dir import remove_unused
 
 _HELP = {"--help", "-h", "-?", "--helpshort"}
 # Parts of absl's messages about a wrong value, and the rule that is shown instead.
@@ -45,7 +46,8 @@ def run(command, argv):
         # Whatever is not caught here is a mistake in code, and keeps its traceback.
         return command.run(split_arguments(argv[1:]))
     except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
-        print(f"error: {first_line(error)}", file=sys.stderr)
+        text = error.describe_flag() if isinstance(error, FolderError) else error
+        print(f"error: {first_line(text)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except SystemExit as error:
         # Raised by an environment's constructor, or by a module that a gin file imports.
@@ -167,6 +169,7 @@ def exit_after(seconds, status):
     """Ends this process with `status` unless it ends by itself within `seconds`."""
 
     def exit_now():
+        remove_unused()  # of a run that is being built
         names = [thread.name for thread in threading.enumerate() if not thread.daemon]
         print(f"error: after {seconds:g} s these threads still run: {', '.join(names)}", file=sys.stderr)
         # Without the exit handlers of Python, which would wait for these threads.

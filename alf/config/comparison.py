@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from alf.config.registry import complete
 from alf.config.settings import Role, find_role, find_setting
-from alf.errors import ConfigError
+from alf.errors import FolderError
 
 Config = dict[str, str]
 _SHOWN = 5  # the largest number of differences in an error
@@ -58,13 +58,17 @@ def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], boo
     return found
 
 
-def check_same(what: str, ours: Config, theirs: Config, matters: Callable[[Role], bool]) -> None:
-    """Raises ConfigError if two configurations differ.
+def check_same(
+    folder: str, holds: str, ours: Config, theirs: Config, matters: Callable[[Role], bool]
+) -> None:
+    """Raises FolderError if two configurations differ.
 
     Args:
-        what: text, the beginning of the message, such as "root_dir 'x' holds a run".
+        folder: path of the work whose configuration is `theirs`.
+        holds: text, such as "holds a run".
         ours, theirs, matters: passed to `find_differences`.
     """
     found = find_differences(ours, theirs, matters)
     if found:
-        raise ConfigError(f"{what} of another config ({'; '.join(found[:_SHOWN])}): choose another root_dir")
+        differences = "; ".join(found[:_SHOWN])
+        raise FolderError(folder, f"{holds} of another config ({differences}): choose another root_dir")

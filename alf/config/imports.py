@@ -39,4 +39,4 @@ def read_import_paths(root_dir):
             # Only this entry: specs are for the layers above, which have TensorFlow.
             return list(json.load(file)["import_paths"])
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
+        raise ConfigError(f"{path} cannot be read: {error!r}") from None

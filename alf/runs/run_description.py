@@ -24,7 +24,7 @@ from absl import logging
 from alf.config.imports import RUN_FILE, list_own_paths
 from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_from_json, nest_to_json
-from alf.errors import ConfigError
+from alf.errors import ConfigError, FolderError
 from alf.version import __version__
 
 _PACKAGES = (
@@ -89,9 +89,9 @@ def read_description(root_dir):
         specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}
         return RunDescription(**{**values, **specs})
     except FileNotFoundError:
-        raise ConfigError(f"root_dir {root_dir!r} holds no run: there is no {RUN_FILE}") from None
+        raise ConfigError(f"{os.fspath(root_dir)!r} holds no run: there is no {RUN_FILE}") from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ConfigError(f"root_dir {root_dir!r}: {RUN_FILE} cannot be read: {error!r}") from None
+        raise ConfigError(f"{os.path.join(root_dir, RUN_FILE)} cannot be read: {error!r}") from None
 
 
 def check_environments(root_dir, policy):
@@ -114,10 +114,8 @@ def check_environments(root_dir, policy):
         for path in {**before, **now}:
             was, is_now = (nest_to_json(leaves.get(path, ())) for leaves in (before, now))
             if was != is_now:
-                raise ConfigError(
-                    f"root_dir {root_dir!r} holds a run with other environments: {path} was {was}, it is "
-                    f"{is_now} now"
-                )
+                what = f"holds a run with other environments: {path} was {was}, it is {is_now} now"
+                raise FolderError(root_dir, f"{what}: choose another root_dir")
 
 
 def _check_types(values):

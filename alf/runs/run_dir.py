@@ -19,12 +19,13 @@ from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, is_installed, list_own_paths
 from alf.core.annotations import FilePath
 from alf.core.files import find_path, replace_file
-from alf.errors import ConfigError
+from alf.errors import ConfigError, FolderError
 from alf.runs.git_state import read_git_state
 
 DONE_FILE, DIFF_FILE = "done.json", "git_diff.patch"
 SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
 _KINDS = {CONFIG_FILE: "a run", SWEEP_FILE: "a sweep", POPULATION_FILE: "a population"}
+_unused: set[str] = set()  # absolute paths of directories that this process has made
 _locked: set[int] = set()  # file descriptors of the directories that this process has locked
 
 
@@ -52,11 +53,16 @@ class RunDir:
         self.summaries = os.path.join(self.path, "train")
         self.checkpoints = checkpoints_of(self.path)
         try:
-            os.makedirs(self.path, exist_ok=True)
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            self._is_made = _make(self.path)
+            if self._is_made:
+                _unused.add(self.path)
             # Permissions do not tell it all (read-only mounts, quotas): only a try does.
             tempfile.TemporaryFile(dir=self.path).close()
         except OSError as error:
-            raise ConfigError(f"root_dir {path!r} cannot be written to: {error.strerror}") from None
+            raise FolderError(
+                self.path, f"cannot be written to: {error.strerror}: choose another root_dir"
+            ) from None
         self._unlock = None
 
     def lock(self):
@@ -74,12 +80,20 @@ class RunDir:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._unlock()
-            raise ConfigError(f"root_dir {self.path!r} is in use: another run writes there now") from None
+            raise FolderError(self.path, "is in use: another run writes there now") from None
         except OSError as error:  # Some network file systems have no locks.
             logging.warning("%s cannot be locked against a second run: %s", self.path, error)
 
     def close(self):
-        """Frees the lock; may be called again."""
+        """Removes the directory if this object has made it and it is empty; frees the lock.
+
+        It may be called again.
+        """
+        # Before another process may lock it.
+        if self._is_made:
+            _remove_empty(self.path)
+            _unused.discard(self.path)
+            self._is_made = False
         if self._unlock is not None:
             self._unlock()
 
@@ -99,9 +113,9 @@ class RunDir:
             with open(path, encoding="utf-8") as file:
                 theirs = parse_settings(file.read())
         except (OSError, ValueError) as error:
-            raise ConfigError(f"root_dir {self.path!r}: {CONFIG_FILE} cannot be read: {error}") from None
-        what = f"root_dir {self.path!r} holds a run"
-        check_same(what, parse_settings(config), theirs, lambda role: not role.may_change)
+            raise ConfigError(f"{path} cannot be read: {error}") from None
+        ours = parse_settings(config)
+        check_same(self.path, "holds a run", ours, theirs, lambda role: not role.may_change)
 
     @property
     def has_config(self):
@@ -133,7 +147,7 @@ class RunDir:
             if not contents[DIFF_FILE]:  # An earlier start of this run may have left one.
                 self._remove(DIFF_FILE)
         except OSError as error:
-            raise ConfigError(f"root_dir {self.path!r} cannot be written to: {error.strerror}") from None
+            raise FolderError(self.path, f"cannot be written to: {error.strerror}") from None
 
     def write_done(self, status, reason, counters):
         """Writes `done.json`, which says how the run ended. A run removes it when it starts.
@@ -167,7 +181,7 @@ def check_kind(path, own_file):
     """Raises ConfigError if a directory holds another kind of work than the one whose file is `own_file`."""
     for name, kind in _KINDS.items():
         if name != own_file and os.path.exists(os.path.join(path, name)):
-            raise ConfigError(f"root_dir {path!r} holds {kind}: choose another root_dir")
+            raise FolderError(path, f"holds {kind}: choose another root_dir")
 
 
 @contextlib.contextmanager
@@ -189,13 +203,30 @@ def choose_root_dir(root_dir: FilePath | None, *names: str) -> Iterator[FilePath
         os.makedirs("runs", exist_ok=True)
         made = next(filter(_make, itertools.chain([path], others)))
     except OSError as error:
-        raise ConfigError(f"{path} cannot be made: {error.strerror}: name another folder, -o DIR") from None
+        raise FolderError(path, f"cannot be made: {error.strerror}: choose another root_dir") from None
+    _unused.add(os.path.abspath(made))
     try:
         yield made
     except BaseException:
-        with contextlib.suppress(OSError):  # not empty
-            os.rmdir(made)
+        _remove_empty(made)
         raise
+    finally:
+        _unused.discard(os.path.abspath(made))
+
+
+def remove_unused():
+    """Removes the directories that this process has made for runs, and in which it has written nothing yet.
+
+    It is for a process that ends at once, while it builds a run.
+    """
+    for path in list(_unused):  # a copy, because another thread may build a run
+        _remove_empty(path)
+
+
+def _remove_empty(path):
+    """Removes a directory, unless it holds something."""
+    with contextlib.suppress(OSError):
+        os.rmdir(path)
 
 
 def _make(path):

@@ -209,8 +209,8 @@ class PopulationStudy:
                 f"Population.settings has {', '.join(ours)}: the study in {self._folder!r} "
                 f"tunes {', '.join(theirs)}"
             )
-        what = f"{self._folder!r} holds a study"
-        check_same(what, self._config, state["config"], lambda role: not role.may_change)
+        theirs = state["config"]
+        check_same(self._folder, "holds a study", self._config, theirs, lambda role: not role.may_change)
 
     def _write(self):
         # The state first: the table can be made from it, and a study that goes on reads only the state.

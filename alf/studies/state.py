@@ -8,7 +8,7 @@ import json
 import os
 
 from alf.core.files import write_file
-from alf.errors import ConfigError
+from alf.errors import FolderError
 from alf.runs.run_dir import has_checkpoints
 from alf.studies.outcome import FINISHED, read_status
 
@@ -72,7 +72,7 @@ def write_csv(path, lines):
 
 
 def damaged(path, reason):
-    """Returns the ConfigError for a damaged file that a study needs to go on."""
-    return ConfigError(
-        f"{path} cannot be read: {reason}; put a good copy of it there, or choose another root_dir"
-    )
+    """Returns the FolderError for a damaged file that a study needs to go on."""
+    folder, name = os.path.split(path)
+    remedy = "put a good copy of it there, or choose another root_dir"
+    return FolderError(folder, f"is damaged: {name} cannot be read: {reason}; {remedy}")

@@ -160,8 +160,8 @@ class SweepStudy:
                 os.remove(path)
             return Trials(self.folder, self._sweep, grid)
         # Stricter than for a run: a setting that may change while a run goes on still changes its objective.
-        what = f"{self.folder!r} holds a sweep"
-        check_same(what, config, state["config"], lambda role: role is not Role.EXECUTION)
+        theirs = state["config"]
+        check_same(self.folder, "holds a sweep", config, theirs, lambda role: role is not Role.EXECUTION)
         missing = [seed for seed in state["seeds"] if seed not in self._seeds]
         if missing:
             ours, theirs = (", ".join(map(str, seeds)) for seeds in (self._seeds, missing))

@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 
-from alf.errors import ConfigError, SaveError, import_extra
+from alf.errors import ConfigError, FolderError, SaveError, import_extra
 from alf.studies.ranges import Choice, Discount, Integers, LogUniform, draw
 from alf.studies.state import damaged
 
@@ -54,7 +54,7 @@ class Trials:
             self._study = self._open()
             self._read()
             if wrong := self._find_wrong(self.settings):
-                raise ConfigError(f"{folder!r}: {wrong}; choose another root_dir, or ask for more")
+                raise FolderError(folder, f"does not fit: {wrong}; choose another root_dir, or ask for more")
 
     def ask(self):
         """Begins another trial and returns its index; returns None if all have begun."""

@@ -25,7 +25,7 @@ def test_evaluates_atari(root_of, command):
 LOAD = "alf.environments.load"
 WRONG = [
     ({"what": ()}, "error: name the folder of a run, or alf:TASK"),
-    ({"what": "/no/such/folder"}, "error: root_dir '/no/such/folder' holds no run: there is no run.json"),
+    ({"what": "/no/such/folder"}, "error: '/no/such/folder' holds no run: there is no run.json"),
     ({"checkpoint": "17"}, "there is no checkpoint '17'; "),
     ({"checkpoint": "best"}, "there is no best checkpoint"),
     ({"settings": ["CriticsNetwork.fc_layer_params = (3,)"]}, "error: nothing reads the gin binding "),
@@ -60,7 +60,7 @@ def test_the_damaged_description_of_a_run_is_one_line(root_of, command, tmp_path
     root_dir = shutil.copytree(root_of("cartpole"), tmp_path / "damaged")
     (root_dir / "run.json").write_text('{"observation_spec": {"dtype": ')
     status, _, errors = command(evaluate, what=str(root_dir))
-    assert status == 2 and "damaged': run.json cannot be read: JSONDecodeError(" in errors[0]
+    assert status == 2 and "damaged/run.json cannot be read: JSONDecodeError(" in errors[0]
     flags = dict(output=str(tmp_path / "new"), what=str(root_dir / "operative_config.gin"))
     status, _, errors = command(train, **flags)
     assert status == 2 and "run.json cannot be read: " in errors[0]

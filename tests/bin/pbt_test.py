@@ -324,7 +324,7 @@ def test_the_folder_of_something_else_is_refused(tmp_path, study, name, kind):
     folder = tmp_path / "other"
     folder.mkdir()
     (folder / name).touch()
-    line = f"error: root_dir '{folder}' holds {kind}: choose another root_dir"
+    line = f"error: '{folder}' holds {kind}: choose another folder, -o DIR"
     assert study(output=str(folder)) == (2, [line])
     assert os.listdir(folder) == [name]
 

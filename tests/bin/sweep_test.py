@@ -384,7 +384,7 @@ def test_the_folder_of_something_else_is_refused(tmp_path, command, monkeypatch,
     for path in (str(folder), "~/other"):
         status, _, errors = command(sweep, what=[gin_file], output=path)
         assert status == 2
-        assert errors == [f"error: root_dir '{folder}' holds {kind}: choose another root_dir"]
+        assert errors == [f"error: '{folder}' holds {kind}: choose another folder, -o DIR"]
     assert os.listdir(folder) == [name]
 
 

@@ -295,13 +295,15 @@ def test_a_hangup_that_is_ignored_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_signal_ends_a_constructor_that_hangs(tmp_path, forks):
-    """It would take 600 s."""
-    args = arguments(tmp_path / "run", configure(tmp_path, "hangs"))
-    with forks.start(ALF, *args, cwd=tmp_path) as fork:
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_constructor_that_hangs(tmp_path, forks, signum):
+    """It would take 600 s. The new folder of the run goes."""
+    with forks.start(ALF, "train", configure(tmp_path, "hangs"), cwd=tmp_path) as fork:
         fork.wait_until(lambda: "constructing" in fork.out.read_text())
-        fork.send_signal(signal.SIGTERM)
-        assert fork.finish().status == 143
+        assert os.listdir(tmp_path / "runs") == ["mine"]
+        fork.send_signal(signum)
+        assert fork.finish().status == 128 + signum
+    assert os.listdir(tmp_path / "runs") == []
 
 
 @pytest.mark.parametrize("end, status", [("returns", 0), ("raises", 1)])

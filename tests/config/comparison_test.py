@@ -60,7 +60,7 @@ def test_what_is_not_known_differs():
 def test_the_error_shows_five_differences():
     theirs = {f"Mine.x{i}": "1" for i in range(7)}
     with pytest.raises(ConfigError) as caught:
-        check_same("root_dir 'a' holds a run", {}, theirs, FIXED)
+        check_same("a", "holds a run", {}, theirs, FIXED)
     message = str(caught.value)
     assert message.startswith("root_dir 'a' holds a run of another config (Mine.x0 is None here, 1 there; ")
     assert message.endswith("): choose another root_dir") and message.count("; ") == 4

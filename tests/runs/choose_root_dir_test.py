@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from alf.errors import ConfigError
-from alf.runs.run_dir import choose_root_dir
+from alf.runs.run_dir import RunDir, choose_root_dir, remove_unused
 
 
 @pytest.fixture(autouse=True)
@@ -59,8 +59,34 @@ def test_after_an_error_only_an_empty_folder_goes(folder):
         assert os.path.isdir("runs/mine") != is_empty
 
 
+def test_what_a_process_has_made_goes_if_nothing_is_written(folder):
+    (folder / "old").mkdir()
+    with choose_root_dir(None, "mine") as mine, choose_root_dir(None, "full") as full:
+        made = [RunDir(folder / name) for name in ("old", "new", mine)]
+        (folder / full / "file").touch()
+        remove_unused()
+        assert sorted(os.listdir()) == ["old", "runs"] and os.listdir("runs") == ["full"]
+        for run_dir in made:
+            run_dir.close()
+    RunDir(folder / "new").close()
+    with choose_root_dir(None, "mine"):
+        pass
+    remove_unused()
+    assert sorted(os.listdir()) == ["old", "runs"] and sorted(os.listdir("runs")) == ["full", "mine"]
+
+
+def test_a_folder_that_another_run_uses_stays(folder):
+    one, other = RunDir(folder / "new"), RunDir(folder / "new")
+    one.lock()
+    other.close()
+    assert os.path.isdir("new")
+    one.close()
+    assert not os.path.exists("new")
+
+
 def test_a_folder_that_cannot_be_made_is_one_line(folder):
     (folder / "runs").touch()
-    with pytest.raises(ConfigError, match="^runs/mine cannot be made: .*: name another folder, -o DIR$"):
+    message = "^root_dir 'runs/mine' cannot be made: .*: choose another root_dir$"
+    with pytest.raises(ConfigError, match=message):
         with choose_root_dir(None, "mine"):
             pass
