@@ -34,9 +34,25 @@ _SHARED = {
     "ray_address": (
         flags.DEFINE_string,
         None,
-        "Ray cluster to use, such as 'auto'; without it Ray starts on this machine.",
+        "Address of a Ray cluster; 'auto': the one of this machine; 'local': starts Ray here.",
         {},
     ),
+    "run_cores": (
+        flags.DEFINE_float,
+        None,
+        "Cores of each run, which it has to itself; below 1 a share of all. By default 1, or an equal share "
+        "of fewer cores than a population has members.",
+        {},
+    ),
+    "max_cores": (
+        flags.DEFINE_integer,
+        None,
+        "Cores for all runs; by default all of this process or of the cluster.",
+        {},
+    ),
+    "run_gpus": (flags.DEFINE_float, 0, "GPUs of each run, which sees no others; may be below 1.", {}),
+    "run_memory": (flags.DEFINE_float, None, "GB that each run is expected to need.", {}),
+    "max_memory": (flags.DEFINE_float, None, "GB for all runs; needs --run_memory.", {}),
     "checkpoint": (flags.DEFINE_string, "newest", "newest, best, a train iteration, or a path.", {}),
     "overwrite": (flags.DEFINE_bool, False, "Replaces the files of an earlier call.", {}),
     "sample": (

@@ -1,10 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Population based training: `alf pbt FILE.gin -o DIR --population=N [--ray_address=ADDRESS]`.
+"""Population based training: `alf pbt FILE.gin -o DIR --population=N`.
 
-Trains N members at a time, each in a process of its own, with settings from the ranges of
-`Population.settings`. At the end of each interval bad members copy good ones and change the settings a
-little. The same command continues a study. DIR/members/K is the run of member K, DIR/population.csv the table
-of all intervals, DIR/lineage.png a picture of it.
+Trains N members, each in a process of its own, with settings from the ranges of `Population.settings`. At the
+end of each interval bad members copy good ones and change the settings a little. If not all have room, they
+take turns: each has --run_cores of --max_cores. With --ray_address they run in a Ray cluster. The same
+command continues a study. DIR/members/K is the run of member K, DIR/population.csv the table of all
+intervals, DIR/lineage.png a picture of it.
 
 The exit status is 0 if the study has ended, 1 after an error, 2 if a setting is wrong, and 128 plus its
 number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the members are saved first.
@@ -19,9 +20,10 @@ from alf.bin.command import Stopper, start_work
 from alf.bin.flags import make_flags
 from alf.bin.show import show
 from alf.bin.signals import list_hangups, on_signal
+from alf.studies.resources import Resources
 from alf.studies.run_population import check_flags, run_population
 
-FLAGS = make_flags("algorithm", "steps", "ray_address", output="Folder of the study.")
+FLAGS = make_flags("algorithm", "steps", *Resources._fields, output="Folder of the study.")
 flags.DEFINE_integer("population", None, "Number of members, at least 2.", flag_values=FLAGS)
 
 
@@ -29,12 +31,13 @@ def run(arguments):
     """Trains a population as the flags say; returns the exit status."""
     check_says_what(arguments)
     what = find_what(arguments)
-    check_flags(FLAGS.output, FLAGS.population)
+    resources = Resources(*(FLAGS[name].value for name in Resources._fields))
+    check_flags(FLAGS.output, FLAGS.population, resources)
     stopper = Stopper()
     # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
     start_work()
     with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
         read_what(what, arguments, FLAGS)
-        reason = run_population(FLAGS.output, FLAGS.population, FLAGS.ray_address, stopper.watch)
+        reason = run_population(FLAGS.output, FLAGS.population, resources, stopper.watch)
     show(reason)
     return 0 if stopper.signum is None else 128 + stopper.signum

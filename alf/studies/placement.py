@@ -7,6 +7,7 @@ A place, `Machine` or `Cluster`, has room for `capacity` runs at a time. `start`
 
 import contextlib
 import fcntl
+import math
 import os
 import signal
 import subprocess
@@ -87,22 +88,26 @@ class Machine:
 
     Args:
         cores: list of the cores that all runs share.
-        run_cores: int, cores of each run, which no other run uses meanwhile. With 0 the runs share all cores.
+        run_cores: number of cores of each run, which no other run uses meanwhile; below 1, runs use all cores
+            together, and it only limits how many go on at a time.
         max_at_a_time: int or None, a further limit on the number of runs.
-        gpus: list of the GPUs that all runs share, texts as CUDA_VISIBLE_DEVICES names them. None: each run
-            sees the GPUs of this process.
-        run_gpus: int, GPUs of each run. It sees only these, and no other run sees them meanwhile.
+        gpus: list of the GPUs that all runs share, texts as CUDA_VISIBLE_DEVICES names them.
+        run_gpus: number of GPUs of each run. It sees only these, and no other run sees them meanwhile; below
+            1, so many runs see the same GPU as have a share of it.
 
     Attributes:
         capacity: int, how many runs have room at a time.
     """
 
-    def __init__(self, cores, run_cores, max_at_a_time=None, gpus=None, run_gpus=0):
-        self._free_cores, self._run_cores = list(cores), run_cores
-        self._shares_gpus = gpus is None
-        self._free_gpus, self._run_gpus = list(gpus or ()), run_gpus
+    def __init__(self, cores, run_cores, max_at_a_time=None, gpus=(), run_gpus=0):
+        # A GPU that several runs share is there several times: once for each of its shares, and all GPUs
+        # before one is there again, so that runs are spread over them.
+        self._free_gpus = list(gpus) * (int(1 / run_gpus + 1e-6) if 0 < run_gpus < 1 else 1)
+        self._run_gpus = math.ceil(run_gpus)
+        self._free_cores, self._run_cores = list(cores), int(run_cores)
+        self._shared_cores = list(cores) if run_cores < 1 else []
         total = {"cores": len(cores), "GPUs": len(self._free_gpus), "runs": max_at_a_time}
-        self.capacity = count_fits(total, {"cores": run_cores, "GPUs": run_gpus, "runs": 1})
+        self.capacity = count_fits(total, {"cores": run_cores, "GPUs": self._run_gpus, "runs": 1})
         self._taken = {}  # processes -> (cores, GPUs)
 
     def start(self, arguments, log, import_paths=()):
@@ -112,9 +117,9 @@ class Machine:
         before = os.sched_getaffinity(0)
         # A process inherits the cores of the thread that starts it. Other threads of this process keep
         # theirs.
-        os.sched_setaffinity(0, cores or before)
+        os.sched_setaffinity(0, cores or self._shared_cores)
         try:
-            process = RunProcess(arguments, log, import_paths, None if self._shares_gpus else gpus)
+            process = RunProcess(arguments, log, import_paths, gpus)
         finally:
             os.sched_setaffinity(0, before)
         # Not returned if the start fails: the study ends then, and nothing else starts.
@@ -137,7 +142,7 @@ def _split(items, count):
 
 def find_gpus():
     """Lists the GPUs that this process may use, texts as CUDA_VISIBLE_DEVICES names them."""
-    from alf.core.devices import find_all_gpus  # here, because most runs have no GPU of their own
+    from alf.core.devices import find_all_gpus  # here: it needs TensorFlow, and flags are checked without it
 
     count = len(find_all_gpus())
     named = os.environ.get("CUDA_VISIBLE_DEVICES")

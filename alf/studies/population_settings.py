@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Annotated
 
-from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Text
+from alf.config.kinds import NonNegativeInt, PositiveInt, Text
 from alf.config.settings import Role, Seed, configurable
 from alf.studies.evolution import Mutation, Replacement
 from alf.studies.ranges import Range, check_settings
@@ -26,9 +26,6 @@ class Population:
         seed: int, from which the first values, the mutations and each member's `Experiment.seed` follow. None
             draws one.
         max_failures: how often a member may crash, and how often in a row it may diverge. Once more ends it.
-        num_cpus, num_gpus: the CPUs and GPUs of each member, on this machine or in the cluster. None CPUs: an
-            equal share, at most 1, of the CPUs that collectors and evaluations leave.
-        resources: dict of resources by the cluster's own names, numbers that each member occupies; or None.
         mutation, replacement: callables () -> `Mutation`, `Replacement`.
     """
 
@@ -37,13 +34,9 @@ class Population:
     objective: Text = "AverageReturn"
     seed: Seed = None
     max_failures: Annotated[NonNegativeInt, Role.EXECUTION] = 3
-    num_cpus: Annotated[PositiveFloat | None, Role.EXECUTION] = None
-    num_gpus: Annotated[NonNegativeFloat, Role.EXECUTION] = 0
-    resources: Annotated[dict[str, float] | None, Role.EXECUTION] = None
     mutation: Callable[[], Mutation] = Mutation
     replacement: Callable[[], Replacement] = Replacement
 
     def __post_init__(self):
         check_settings("Population", self.settings)
-        self.resources = self.resources or {}
         self.rules = self.mutation(), self.replacement()

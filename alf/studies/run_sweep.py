@@ -6,47 +6,30 @@ import os
 import subprocess
 import sys
 import time
-from typing import NamedTuple, get_type_hints
 
 import gin
 
 from alf.config import registry
 from alf.config.comparison import parse_settings
 from alf.config.hints import explain
-from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import bind, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
-from alf.config.settings import check_value
-from alf.distributed.cluster import connect
 from alf.errors import ConfigError, import_extra
 from alf.plots.runs import read_run
 from alf.runs.digests import DIGESTS_FILE
 from alf.runs.run_dir import SWEEP_FILE
 from alf.studies.outcome import FAILED, FINISHED
-from alf.studies.placement import Cluster, Machine, find_gpus
+from alf.studies.resources import check_resources, find_place
 from alf.studies.runner import finish_study
 from alf.studies.sweep_settings import Sweep, check_once, parse_grid
 from alf.studies.sweep_study import SweepStudy
 from alf.studies.table import PICTURE_FILE, draw_curves, make_rows, write_tables
 from alf.studies.trials import import_optuna, make_pruner
 
-_GB = 1e9
 _LOOK_SECONDS = 0.2  # the interval at which the wait for another process looks for a signal
 
 
-class Limits(NamedTuple):
-    """The flags that limit the cores, memory and GPUs of runs."""
-
-    run_cores: PositiveInt = 1
-    max_cores: PositiveInt | None = None
-    run_memory: PositiveFloat | None = None  # GB
-    max_memory: PositiveFloat | None = None
-    run_gpus: NonNegativeInt = 0
-    cluster: bool = False
-    ray_address: str | None = None
-
-
-def run_sweep(root_dir, seeds, grid, limits, on_start, replicates=False):
+def run_sweep(root_dir, seeds, grid, resources, on_start, replicates=False):
     """Trains all runs of a sweep, or the runs that a sweep in the folder still lacks.
 
     Gin's configuration says what they train.
@@ -55,7 +38,7 @@ def run_sweep(root_dir, seeds, grid, limits, on_start, replicates=False):
         root_dir: path of the folder.
         seeds: list of ints, the result of `check_flags`.
         grid: list of texts, the value of the flag.
-        limits: `Limits`.
+        resources: `Resources`.
         on_start: callable (`Runner`), called before the first run starts.
         replicates: whether the runs must be deterministic, for `replicate_first`.
 
@@ -77,29 +60,18 @@ def run_sweep(root_dir, seeds, grid, limits, on_start, replicates=False):
         rest = settings, seeds, sweep, grid, lambda run: make_arguments(gin_file, run), announce
         return SweepStudy(folder, *rest)
 
-    place = find_place(limits)  # Before the folder is made: a wrong flag must leave nothing behind.
+    place = find_place(resources)  # Before the folder is made: a wrong flag must leave nothing behind.
     with finish_study(root_dir, SWEEP_FILE, config, place, make_study, on_start) as (study, _):
         return _conclude(study)
 
 
-def check_flags(root_dir, seeds, limits):
+def check_flags(root_dir, seeds, resources):
     """Checks the flags that need nothing else, without TensorFlow; returns the seeds, a list of ints."""
     if not root_dir:
         raise ConfigError("-o is missing: name the folder to write to")
-    if limits.ray_address is not None and not limits.cluster:
-        raise ConfigError(f"--ray_address is {limits.ray_address}: it needs --cluster")
     import_extra("matplotlib", "sweep")
     import_optuna()
-    for name, kind in get_type_hints(Limits, include_extras=True).items():
-        check_value(f"--{name}", getattr(limits, name), kind)
-    if limits.max_memory is not None and limits.run_memory is None:
-        raise ConfigError(f"--max_memory is {limits.max_memory:g}: set --run_memory, the GB of each run")
-    if limits.run_memory is not None and limits.max_memory is None and not limits.cluster:
-        raise ConfigError(f"--run_memory is {limits.run_memory:g}: set --max_memory, the GB of all runs")
-    for name in ("cores", "memory"):
-        one, all_ = getattr(limits, f"run_{name}"), getattr(limits, f"max_{name}")
-        if None not in (one, all_) and all_ < one:
-            raise ConfigError(f"--max_{name} is {all_:g}: one run needs --run_{name}={one:g}")
+    check_resources(resources)
     if not seeds or not all(text.strip().isdecimal() for text in seeds):
         raise ConfigError(f"--seeds is {','.join(seeds)!r}: it must be integers, at least 0, such as 0,1,2")
     check_once(f"--seeds is {','.join(seeds)}", numbers := [int(text) for text in seeds])
@@ -156,35 +128,6 @@ def check_trials(config, grid, ranges):
                 raise ConfigError(f"{source}: {error}") from None
             except (SyntaxError, ValueError) as error:  # a `Choice` of something that no gin file can say
                 raise ConfigError(f"{source}: {explain(error, f'{name} = {text}')}") from None
-
-
-def find_place(limits):
-    """Returns the place where runs have room, a `Machine` or a `Cluster`."""
-    if limits.cluster:
-        ray = connect(limits.ray_address, log_to_driver=False)
-        needs = {"CPU": limits.run_cores, "GPU": limits.run_gpus, "memory": (limits.run_memory or 0) * _GB}
-        most = {"CPU": limits.max_cores, "memory": limits.max_memory and limits.max_memory * _GB}
-        place = Cluster(ray, needs, most)
-        if place.capacity:
-            return place
-        place.close()
-        raise ConfigError(
-            f"--run_cores is {limits.run_cores}, --run_memory {limits.run_memory}, --run_gpus "
-            f"{limits.run_gpus}: no node of the cluster has so much"
-        )
-    cores = sorted(os.sched_getaffinity(0))
-    for name in ("max_cores", "run_cores"):
-        if (count := getattr(limits, name) or 0) > len(cores):
-            raise ConfigError(f"--{name} is {count}: this process may use {len(cores)} cores")
-    max_at_a_time = None if limits.max_memory is None else int(limits.max_memory // limits.run_memory)
-    gpus = find_gpus() if limits.run_gpus else None
-    if limits.run_gpus > len(gpus or ()):
-        raise ConfigError(
-            f"--run_gpus is {limits.run_gpus}: TensorFlow sees {len(gpus)} GPUs in this process; "
-            "CUDA_VISIBLE_DEVICES may hide others"
-        )
-    cores = cores[: limits.max_cores]
-    return Machine(cores, limits.run_cores, max_at_a_time, gpus, limits.run_gpus)
 
 
 def make_arguments(gin_file, run):

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.programs
 
 OWN_FLAGS = {
     "train": "algorithm output ray_address steps",
-    "sweep": "algorithm cluster grid max_cores max_memory output ray_address replicate run_cores run_gpus "
-    "run_memory seeds steps",
-    "pbt": "algorithm output population ray_address steps",
+    "sweep": "algorithm grid max_cores max_memory output ray_address replicate run_cores run_gpus run_memory "
+    "seeds steps",
+    "pbt": "algorithm max_cores max_memory output population ray_address run_cores run_gpus run_memory steps",
     "evaluate": "checkpoint json num_episodes parallel_envs policy sample seed",
     "play": "checkpoint num_episodes output overwrite policy sample seed",
     "export": "checkpoint onnx output overwrite policy sample tf_agents tflite",

@@ -25,8 +25,8 @@ from alf.config.parsing import parse_config, take_bindings
 from alf.config.registry import own_config
 from alf.errors import ConfigError
 from alf.runs.digests import DIGESTS_FILE
-from alf.studies import run_sweep
-from alf.studies.placement import Machine, find_gpus
+from alf.studies import resources, run_sweep
+from alf.studies.placement import Machine
 from alf.studies.ranges import Choice
 from alf.studies.sweep_settings import Sweep
 from alf.studies.trials import Trials
@@ -69,7 +69,7 @@ class Ended:
 
 @pytest.fixture
 def runs_are_here(monkeypatch):
-    monkeypatch.setattr(run_sweep, "Machine", Here)
+    monkeypatch.setattr(resources, "Machine", Here)
 
 
 def read_table(path):
@@ -103,7 +103,7 @@ def test_a_grid_with_a_run_that_fails_and_the_same_command_again(tmp_path, comma
     assert "Uneven.longest = 8" in (root_dir / good["folder"] / "operative_config.gin").read_text()
     log = root_dir / good["folder"] / "log.txt"
     before = log.read_text()
-    monkeypatch.setattr(run_sweep, "Machine", Here)
+    monkeypatch.setattr(resources, "Machine", Here)
     status, out, _ = command(sweep, **flags)
     assert status == 1 and out.count("starts ") == out.count("starts Uneven.longest='none'") == 1
     assert log.read_text() == before
@@ -203,26 +203,6 @@ def test_it_names_what_to_train_as_alf_train_does(tmp_path, command, monkeypatch
         assert bindings == expected | {"Experiment.seed": str(seed)}
 
 
-def test_which_gpus_the_runs_share(monkeypatch, subtests):
-    for visible, count, gpus in (
-        (None, 2, ["0", "1"]),
-        ("3, GPU-a,1", 3, ["3", "GPU-a", "1"]),
-        ("0,9", 1, ["0"]),  # TensorFlow knows no 9
-        ("", 0, []),
-        ("-1", 0, []),
-    ):
-        monkeypatch.setattr("tensorflow.config.list_physical_devices", lambda kind, n=count: [kind] * n)
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        if visible is not None:
-            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        with subtests.test(CUDA_VISIBLE_DEVICES=visible):
-            assert find_gpus() == gpus
-            place = run_sweep.find_place(run_sweep.Limits(run_gpus=len(gpus)))
-            assert place._free_gpus == gpus and place.capacity == (
-                1 if gpus else len(os.sched_getaffinity(0))
-            )
-
-
 def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
     """The sweep has been made already: nothing trains."""
     flags = dict(what=[str(write_config(tmp_path / "config", "cartpole"))], output=str(tmp_path / "sweep"))
@@ -289,22 +269,6 @@ WRONG = {
         r"--grid=Adam.learning_rate=\[0.1: it must be a list",
     ),
     "the seed": (dict(grid=["Experiment.seed=[1]"]), "Experiment.seed is set by --seeds"),
-    "run_cores": (dict(run_cores=0), "--run_cores is 0: it must be an integer, at least 1"),
-    "max_cores": (dict(max_cores=0), "--max_cores is 0: it must be an integer, at least 1"),
-    "run_gpus": (dict(run_gpus=-1), "--run_gpus is -1: it must be an integer, at least 0"),
-    "no GPUs": (dict(run_gpus=1000), "--run_gpus is 1000: TensorFlow sees [0-9]+ GPUs in this process"),
-    "few cores": (dict(max_cores=1, run_cores=2), "--max_cores is 1: one run needs --run_cores=2"),
-    "many cores": (dict(max_cores=9999), "--max_cores is 9999: this process may use [0-9]+ cores"),
-    "many run_cores": (dict(run_cores=9999), "--run_cores is 9999: this process may use"),
-    "memory": (dict(max_memory=4.0), "--max_memory is 4: set --run_memory"),
-    "run_memory": (dict(run_memory=4.0), "--run_memory is 4: set --max_memory"),
-    "little memory": (
-        dict(max_memory=1.0, run_memory=2.0),
-        "--max_memory is 1: one run needs --run_memory=2",
-    ),
-    "no memory": (dict(max_memory=1.0, run_memory=0.0), "--run_memory is 0.0: it must be a number above 0"),
-    "no cluster": (dict(ray_address="auto"), "--ray_address is auto: it needs --cluster"),
-    "no answer": (dict(cluster=True, ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
     "no gin file": (dict(what=["nowhere.gin"]), "there is no file 'nowhere.gin'"),
     "sweep": (
         dict(settings=["Sweep.num_samples = 2"]),
@@ -419,7 +383,7 @@ def test_a_wrong_first_attempt_does_not_stand_in_the_way(tmp_path, command, runs
     [
         ("optuna", {}, r'package optuna is not installed: pip install "alf-tf\[sweep\]"'),
         ("matplotlib", {}, r'package matplotlib is not installed: pip install "alf-tf\[sweep\]"'),
-        ("ray", {"cluster": True}, r'package ray is not installed: pip install "alf-tf\[ray\]"'),
+        ("ray", {"ray_address": "local"}, r'package ray is not installed: pip install "alf-tf\[ray\]"'),
     ],
     ids=["optuna", "matplotlib", "ray"],
 )

@@ -10,7 +10,7 @@ import pytest
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
 from alf.studies.placement import LOST, Cluster, ClusterProcess
-from alf.studies.run_sweep import Limits, find_place
+from alf.studies.resources import Resources, find_place
 from tests.studies.runner_test import Sweeping, read_logs, stop_when
 from tests.studies.stand_ins import count_most_at_a_time, read_events, wait_until
 
@@ -135,4 +135,4 @@ def test_a_run_that_has_no_room_on_any_node_is_one_line(ray):
         assert make_cluster(ray, *limits).capacity == 0
     address = ray.get_runtime_context().gcs_address
     with pytest.raises(ConfigError, match="no node of the cluster has so much"):
-        find_place(Limits(run_cores=CPUS + 1, cluster=True, ray_address=address))
+        find_place(Resources(run_cores=CPUS + 1, ray_address=address))

@@ -93,10 +93,10 @@ def read_logs(folder):
 def test_each_run_has_cores_of_its_own_and_the_sweep_keeps_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
     Sweeping(tmp_path, seeds=(0,), place=Machine([CORE], 1)).runner.run()
-    assert read_logs(tmp_path) == [f"cores [{CORE}] GPUs 0,3\n"] * 2
-    (tmp_path / "none").mkdir()
-    Sweeping(tmp_path / "none", seeds=(0,), place=Machine([], 0, 1, gpus=[])).runner.run()
-    assert read_logs(tmp_path / "none") == [f"cores {sorted(CORES)} GPUs \n"] * 2
+    assert read_logs(tmp_path) == [f"cores [{CORE}] GPUs \n"] * 2
+    (tmp_path / "shares").mkdir()
+    Sweeping(tmp_path / "shares", seeds=(0,), place=Machine(sorted(CORES), 0.5, 1)).runner.run()
+    assert read_logs(tmp_path / "shares") == [f"cores {sorted(CORES)} GPUs \n"] * 2
     assert os.sched_getaffinity(0) == CORES
 
 
@@ -125,6 +125,15 @@ def test_cores_and_gpus_are_given_once_until_they_come_back(monkeypatch):
     machine.release(second)
     machine.start([], "")
     assert affinity[::2] == [[3, 4], [5, 6], [3, 4], [5, 6]] and gpus == [["x"], ["y"], ["z"], ["x"]]
+
+
+def test_runs_that_share_gpus_are_spread_over_all_of_them(monkeypatch):
+    gpus = []
+    monkeypatch.setattr("alf.studies.placement.RunProcess", lambda *args: gpus.append(args[-1]))
+    machine = Machine([CORE] * 9, 1, gpus=["0", "1"], run_gpus=0.5)
+    for _ in range(machine.capacity):
+        machine.start([], "")
+    assert gpus == [["0"], ["1"], ["0"], ["1"]]
 
 
 def test_a_run_that_fails_is_one_line_and_the_others_go_on(tmp_path):
