@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Policies compute actions from the time steps of environments."""
 
+from alf.policies.action_distributions import ActionDistribution
 from alf.policies.actor_critic_policy import ActorCriticPolicy
 from alf.policies.agent import Agent
 from alf.policies.data_transformers import EpisodeStep, PreviousAction, PreviousReward
@@ -8,6 +9,7 @@ from alf.policies.off_policy import EpsilonGreedyPolicy, SacPolicy
 from alf.policies.policy import Policy
 
 __all__ = [
+    "ActionDistribution",
     "ActorCriticPolicy",
     "Agent",
     "EpisodeStep",

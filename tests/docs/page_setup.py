@@ -51,6 +51,7 @@ RESTS = {
     ("docs/data.md", "RewardWeighting.weights = (1.0, 0.5, -0.1)"): Rest(
         'import page_envs\nalf.environments.load.name = "ThreeRewards-v0"\n'
     ),
+    ("docs/algorithms/own.md", "import laplace"): Rest('alf.environments.load.name = "Pendulum-v1"\n'),
     ("docs/replay.md", "import my_script"): Rest(DQN),
     ("docs/replay.md", "Experiment.behavior = @load_behavior"): Rest(DQN),
     ("docs/multi_agent.md", "Experiment.env = @load_pettingzoo"): Rest(
