@@ -273,6 +273,5 @@ def git_revision():
     """Returns the commit of ALF's code, with "-dirty" if it was changed; "unknown" outside a repository."""
     if is_installed(os.path.dirname(alf.__file__)):
         return "unknown"  # a repository around it is the user's
-    # The length of the changes does not matter here, only whether there are some.
-    state = read_git_state([os.path.dirname(__file__)], max_bytes=1)
+    state = read_git_state([os.path.dirname(__file__)])
     return "unknown" if state is None else state.commit + ("-dirty" if state.diff else "")
