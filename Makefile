@@ -21,33 +21,18 @@ help:  ## list the targets
 
 install: $(STAMP)  ## make .venv with ALF and what lint and test need, see docs/packaging.md
 
-# Prints "ok" and the path of the first interpreter that runs and is a Python that ALF knows; else "no" and a list
-# of what was found. It runs each: a name on PATH may be a shim for a version that is not there. The path is the
-# real one: with .venv activated, the name is a link that --clear removes.
-PROBE := import os, sys, importlib.util as u; \
-	print("%d.%d.%d" % sys.version_info[:3] + \
-	("" if u.find_spec("ensurepip") else " without ensurepip") + \
-	":" + os.path.realpath(sys.executable))
+# Prints the path of the first interpreter that ALF can use, or nothing. It runs each: a name on PATH may be a shim for
+# a version that is not there. The path is the real one: with .venv activated, the name is a link that --clear removes.
 PYTHONS := $(or $(PYTHON),python3.13 python3.12 python3.11 python3.10 python3 python)
-define FIND_PYTHON
-found=; \
-for python in $(PYTHONS); do \
-  answer=$$("$$python" -c '$(PROBE)' 2>/dev/null </dev/null) || continue; \
-  version=$${answer%%:*}; \
-  case "$$version" in \
-    *" "*) ;; \
-    3.1[0-3].*) echo "ok $${answer#*:}"; exit 0;; \
-  esac; \
-  found="$$found$${found:+, }$$python ($$version)"; \
-done; \
-echo "no $${found:-none that runs}"
-endef
-NO_PYTHON = ALF needs Python 3.10 to 3.13; looked for $(PYTHONS), found $(wordlist 2,99,$(FOUND)): \
-	install one or set PYTHON=/path/to/python
+PROBE := import ensurepip, os, sys; \
+	(3, 10) <= sys.version_info < (3, 14) and print(os.path.realpath(sys.executable))
+FIND_PYTHON := for python in $(PYTHONS); do "$$python" -c '$(PROBE)' 2>/dev/null </dev/null | grep . && break; done
+NO_PYTHON := ALF needs Python 3.10 to 3.13 with venv, and $(PYTHONS) is none: \
+	install one (Debian: and python3-venv) or set PYTHON=/path/to/python
 
 # PYTHON=... makes .venv anew if another interpreter has made it.
 ifneq ($(PYTHON),)
-ifneq ($(shell cat $(STAMP) 2>/dev/null),$(wordlist 2,99,$(shell $(FIND_PYTHON))))
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(shell $(FIND_PYTHON)))
 $(STAMP): FORCE
 FORCE:
 endif
@@ -55,12 +40,12 @@ endif
 
 # The stamp comes last, so that an interrupted install is started anew.
 $(STAMP): setup.py pyproject.toml alf/tf_agents.txt
-	$(eval FOUND := $(shell $(FIND_PYTHON)))$(if $(filter ok,$(firstword $(FOUND))),,$(error $(NO_PYTHON)))
-	"$(wordlist 2,99,$(FOUND))" -m venv --clear $(VENV)
+	$(eval FOUND := $(shell $(FIND_PYTHON)))$(if $(FOUND),,$(error $(NO_PYTHON)))
+	"$(FOUND)" -m venv --clear $(VENV)
 	$(RUN) -m pip install --quiet --upgrade pip
 	$(RUN) -m pip install -e ".[dev]" $(foreach package,$(PACKAGES),"$(package)")
 	$(RUN) -m pip install --no-deps -r alf/tf_agents.txt
-	@echo "$(wordlist 2,99,$(FOUND))" > $@
+	@echo "$(FOUND)" > $@
 
 install-all: $(ALL_STAMP)  ## add all extras, which test-all and docs need
 
