@@ -54,20 +54,20 @@ class TimeStep(NamedTuple):
         return tf.equal(self.step_type, FIRST)
 
 
-class PolicyStep(NamedTuple):
-    """The output of a policy for one step, nests of [B, ...]."""
-
-    action: Any
-    state: Any = ()  # the recurrent state for the next step; () if there is none
-    info: Any = ()  # data for training, such as the parameters of the distribution that acted
-
-
 class PolicyState(NamedTuple):
     """The state of each environment between two of its steps, nests of [B, ...]."""
 
     transformer: Any = ()  # the state of the data transformer
-    train: Any = ()  # the policy's recurrent state, like `Policy.state_spec`, from which training starts, too
-    noise: Any = ()  # what exploration carries from step to step, like `Policy.noise_spec`
+    train: Any = ()  # the policy's recurrent state, from which training starts, too; () if there is none
+    noise: Any = ()  # what exploration carries from step to step; training does not get it
+
+
+class PolicyStep(NamedTuple):
+    """The output of a policy for one step, nests of [B, ...]."""
+
+    action: Any
+    state: Any = PolicyState()  # the `PolicyState` for the next step
+    info: Any = ()  # data for training, such as the parameters of the distribution that acted
 
 
 class Frame(NamedTuple):

@@ -43,7 +43,7 @@ def test_records_are_nests_that_keep_their_type(record):
 
 
 def test_what_is_optional_is_empty():
-    assert PolicyStep(action=1) == (1, (), ())
+    assert PolicyStep(action=1) == (1, PolicyState((), (), ()), ())
     assert LossInfo(loss=1).extra == ()
     assert Experience(*range(9)).state == PolicyState((), ())
 

@@ -76,7 +76,7 @@ def act(policy, observation):
     """Greedy actions, as an array."""
     zeros = tf.zeros(len(observation))
     time_step = TimeStep(zeros, zeros, zeros, tf.constant(observation), zeros, zeros)
-    return policy.predict_step(time_step, ()).action.numpy()
+    return policy.predict_step(time_step, zeros_from_spec(policy.state_spec, 1)).action.numpy()
 
 
 def check_matches(policy, continuous, tolerance=0.1):

@@ -29,7 +29,7 @@ class TFAgentsPolicy(TFPolicy):
         super().__init__(
             time_step.time_step_spec(_name("observation", spec.observation), _name("reward", spec.reward)),
             _name("action", policy.action_spec),
-            _name("state", agent_state_spec(policy, deterministic)),
+            _name("state", agent_state_spec(policy)),
             clip=False,  # `choose_action` clips
             automatic_state_reset=False,  # `choose_action` does that
             name="tf_agents_policy",

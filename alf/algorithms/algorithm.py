@@ -105,8 +105,8 @@ class Algorithm(tf.Module, abc.ABC):
 
         Args:
             experience: time-major `Experience` of [T+1, B, ...], transformed. `state.train`, a nest of
-                [B, ...] like `Policy.state_spec`, is the recurrent state at row 0, before it is set to zeros
-                where row 0 is FIRST.
+                [B, ...] like `Policy.state_spec.train`, is the recurrent state at row 0, before it is set to
+                zeros where row 0 is FIRST.
 
         Returns:
             a nest of [T+1, B, ...] for `train_step`, which is split into minibatches like the experience. Its

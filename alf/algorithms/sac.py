@@ -87,7 +87,7 @@ class SacAlgorithm(Algorithm):
         burn_in: NonNegativeInt = 0,
     ) -> None:
         super().__init__(policy, name="sac")
-        is_recurrent = bool(tf.nest.flatten(policy.state_spec))
+        is_recurrent = bool(tf.nest.flatten(policy.state_spec.train))
         self._n_step = NStep("SacAlgorithm", discount, n_step, burn_in, is_recurrent)
         self._critic = _make_critic(policy, critic)
         self._target_critic = copy.deepcopy(self._critic)
@@ -129,7 +129,7 @@ class SacAlgorithm(Algorithm):
             `EvaluatedActions` at the ends, by the target critics.
         """
         transitions = self._n_step.make_transitions(experience, self.progress)
-        actor_state, critic_state = self.policy.split_state(experience.state.train)
+        actor_state, critic_state = experience.state.train
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         outputs, next_outputs = evaluate(self.policy.network, experience, actor_state, end)
         # One call for both losses: the features pass the critics' gradient on, and the actor's loss reaches

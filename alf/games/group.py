@@ -73,13 +73,9 @@ class PolicyGroup(CopyableModule):
 
     @property
     def policy_step_spec(self) -> PolicyStep:
-        """`PolicyStep` of unbatched specs for `rollout`; state and info are dicts."""
-        return PolicyStep(self.action_spec, self._gather_states("policy_step_spec"), self.info_spec)
-
-    @property
-    def predict_step_spec(self) -> PolicyStep:
-        """`PolicyStep` of unbatched specs for `predict`, without info; the state is a dict."""
-        return PolicyStep(self.action_spec, self._gather_states("predict_step_spec"))
+        """`PolicyStep` of unbatched specs; state and info are dicts. `predict` returns no info."""
+        states = {slot: self.policies[slot].state_spec for slot in self._slots.values()}
+        return PolicyStep(self.action_spec, states, self.info_spec)
 
     def version_spec(self, batch_size: int) -> tf.TensorSpec:
         """Returns the spec of `read_version` for `batch_size` rows."""
@@ -99,7 +95,7 @@ class PolicyGroup(CopyableModule):
 
     def predict(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Chooses the best actions, as `Policy.predict` does."""
-        return self._act("predict", time_step, state, self.predict_step_spec)
+        return self._act("predict", time_step, state, self.policy_step_spec._replace(info=()))
 
     def view_specs(self, name: str) -> tuple[NestedSpec, NestedSpec]:
         """Returns the specs of the observation and the action of one policy, nests of unbatched specs."""
@@ -132,9 +128,6 @@ class PolicyGroup(CopyableModule):
         """Returns the policy's part of an action, or of an observation without owners."""
         entry = self._find_entry(name)
         return nest if entry is None else nest[entry]
-
-    def _gather_states(self, spec):
-        return {slot: getattr(self.policies[slot], spec).state for slot in self._slots.values()}
 
     def _act(self, method, time_step, state, spec):
         # The number of rows of a policy changes from call to call, so its batch has no static size; the
@@ -188,4 +181,4 @@ def _find_slots(policies):
 
 
 def _kind(policy):
-    return policy.policy_step_spec.state, policy.predict_step_spec.state, policy.info_spec
+    return policy.state_spec, policy.info_spec

@@ -212,9 +212,10 @@ class ReplayLearner(Learner):
                     batch, weight = replayer.gather(chosen, self._length), tf.cast(is_new, tf.float32)
             # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
             # date. A file may hold info and recurrent states that this policy does not have.
+            train = policy.state_spec.train
             state = PolicyState(
                 zeros_from_spec(policy.data_transformer.state_spec, weight.shape[0]),
-                batch.state.train if tf.nest.flatten(policy.state_spec) else (),
+                batch.state.train if tf.nest.flatten(train) else train,
             )
             info = batch.info if tf.nest.flatten(policy.info_spec) else ()
             batch = batch._replace(info=info, state=state)

@@ -71,7 +71,7 @@ class UnrollLearner(Learner):
 
     def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         policy = self.policy
-        has_state = bool(tf.nest.flatten(policy.state_spec))
+        has_state = bool(tf.nest.flatten(policy.state_spec.train))
         if self._recurrence is not None and has_state and not hasattr(policy, "final_state"):
             raise ConfigError(
                 f"UnrollLearner.recurrence is {self._recurrence}: {type(policy).__name__} has a recurrent "

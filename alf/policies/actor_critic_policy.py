@@ -9,7 +9,7 @@ import tensorflow as tf
 from alf.config.settings import configurable
 from alf.core.annotations import Nest, NestedSpec
 from alf.core.nest_utils import zeros_from_spec
-from alf.data_structures import FIRST, Experience, PolicyStep, TimeStep
+from alf.data_structures import FIRST, Experience, PolicyState, PolicyStep, TimeStep
 from alf.networks import ActorCriticNetwork
 from alf.networks.heads import check_network
 from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask
@@ -61,10 +61,9 @@ class ActorCriticPolicy(Policy):
         super().__init__(
             observation_spec,
             action_spec,
-            made.state_spec,
+            PolicyState(train=made.state_spec, noise=actions.noise_spec),
             info_spec,
             data_transformer,
-            noise_spec=actions.noise_spec,
         )
         self.actions = actions
         self._network = made
@@ -75,20 +74,19 @@ class ActorCriticPolicy(Policy):
         """The trainable variables that only the value depends on; () if all layers are shared."""
         return self._network.value_variables
 
-    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        state, noise = state if self.noise_spec else (state, ())
+    def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         params, state = self._params(time_step, state)
-        raw, noise = self.actions.explore(params, noise, tf.equal(time_step.step_type, FIRST))
-        return self._make_step(params, raw, (state, noise) if self.noise_spec else state)
+        raw, noise = self.actions.explore(params, state.noise, tf.equal(time_step.step_type, FIRST))
+        return self._make_step(params, raw, state._replace(noise=noise))
 
-    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+    def predict_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         params, state = self._params(time_step, state)
         return self._make_step(params, self.actions.mode(params), state)
 
     def _params(self, time_step, state):
         observation, mask = split_mask(time_step.observation, self._action_mask_key)
-        outputs, state = self._network.policy(observation, state)
-        return self.actions.params(outputs, mask), state
+        outputs, train = self._network.policy(observation, state.train)
+        return self.actions.params(outputs, mask), state._replace(train=train)
 
     def _make_step(self, params, raw, state):
         # The parameters go into the experience, and not only log p of the action: losses need the whole
@@ -115,7 +113,7 @@ class ActorCriticPolicy(Policy):
     def final_state(self, experience: Experience) -> Nest:
         """Computes the recurrent state after the last row, without gradients or training behavior of layers.
 
-        The argument is the same as for `unroll`. Returns a nest of [B, ...] like `state_spec`.
+        The argument is the same as for `unroll`. Returns a nest of [B, ...] like `state_spec.train`.
         """
         observation, _ = split_mask(experience.observation, self._action_mask_key)
         # Not training: layers that keep statistics would count these rows twice, here and in the update.

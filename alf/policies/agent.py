@@ -32,10 +32,9 @@ class AgentState(NamedTuple):
     prev_action: Any  # as the policy chose it, before it was clipped
 
 
-def agent_state_spec(policy, deterministic):
-    """Returns an `AgentState` of unbatched tensor specs: for `predict` if `deterministic`, else `rollout`."""
-    spec = policy.predict_step_spec if deterministic else policy.policy_step_spec
-    return AgentState(spec.state, policy.action_spec)
+def agent_state_spec(policy):
+    """Returns an `AgentState` of unbatched tensor specs."""
+    return AgentState(policy.policy_step_spec.state, policy.action_spec)
 
 
 def choose_action(choose, action_spec, step_type, reward, discount, observation, state):
@@ -82,11 +81,11 @@ class Agent:
         self.action_spec = policy.action_spec
         # The caller does not give the previous action, which is in the agent's state, and no ids.
         signature = add_leading_dims(policy.time_step_spec._replace(prev_action=(), env_id=()), None)[:4]
-        self._state_specs = {is_greedy: agent_state_spec(policy, is_greedy) for is_greedy in (True, False)}
+        self._state_spec = agent_state_spec(policy)
         # Traced for any batch size and with the exact dtypes, so that a call never traces again.
+        specs = (*signature, add_leading_dims(self._state_spec, None))
         self._functions = {}
         for is_greedy, choose in ((True, policy.predict), (False, policy.rollout)):
-            specs = (*signature, add_leading_dims(self._state_specs[is_greedy], None))
             act = functools.partial(choose_action, choose, policy.action_spec)
             self._functions[is_greedy] = tf.function(act, input_signature=specs, autograph=False)
 
@@ -103,7 +102,7 @@ class Agent:
             observation: nest of arrays like `observation_spec` for one environment, or with a leading
                 dimension B for a batch. Any dtype that can hold the same numbers is accepted.
             state: the state that the previous call for the same environments returned; None if all episodes
-                begin. Some policies cannot continue from a call with the other value of `deterministic`.
+                begin.
             deterministic: True acts as well as it can (`Policy.predict`, for example greedily), False
                 explores as in training (`Policy.rollout`).
             episode_start: bool or bools [B], True where an episode begins with this observation. None means
@@ -154,9 +153,9 @@ class Agent:
             ValueError: if the state does not fit.
         """
         if state is None:
-            state = self.initial_state(len(step_type), deterministic)
+            state = self.initial_state(len(step_type))
         # In Python, because TensorFlow's own error would name neither the state nor the number of rows.
-        mismatch = find_mismatch(state, add_leading_dims(self._state_specs[deterministic], len(step_type)))
+        mismatch = find_mismatch(state, add_leading_dims(self._state_spec, len(step_type)))
         if mismatch:
             raise ValueError(
                 f"the state is not one of this agent for {len(step_type)} environments: {mismatch}"
@@ -168,9 +167,9 @@ class Agent:
         # The state stays a nest of tensors: nobody reads it, and it goes back into the graph.
         return tf.nest.map_structure(lambda x: x.numpy(), action), next_state
 
-    def initial_state(self, batch_size: int, deterministic: bool = True) -> AgentState:
+    def initial_state(self, batch_size: int) -> AgentState:
         """Returns the state for `predict` of `batch_size` environments whose episodes begin."""
-        return zeros_from_spec(self._state_specs[deterministic], batch_size)
+        return zeros_from_spec(self._state_spec, batch_size)
 
     def _to_batch(self, observation):
         """Returns an observation as arrays [B, ...], and whether it was a batch."""

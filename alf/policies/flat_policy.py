@@ -37,7 +37,7 @@ class FlatPolicy:
     def __init__(self, policy, deterministic=True):
         self._policy = policy
         self._choose = policy.predict if deterministic else policy.rollout
-        spec, state_spec = policy.time_step_spec, agent_state_spec(policy, deterministic)
+        spec, state_spec = policy.time_step_spec, agent_state_spec(policy)
         self._arguments = (spec.step_type, spec.reward, spec.discount, spec.observation, state_spec)
         names = ("step_type", "reward", "discount", "observation")
         inputs = [name_leaves(name, nest) for name, nest in zip(names, self._arguments)]

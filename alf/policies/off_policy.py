@@ -7,8 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from alf.config.settings import configurable
-from alf.core.annotations import Array, Nest, NestedSpec
-from alf.data_structures import FIRST, PolicyStep, TimeStep
+from alf.core.annotations import Array, NestedSpec
+from alf.data_structures import FIRST, PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.networks.heads import check_network
@@ -55,7 +55,8 @@ class EpsilonGreedyPolicy(Policy):
         made = network(observation_spec, actions.num_outputs)
         check_network("EpsilonGreedyPolicy.network", made, like=QValueNetwork)
         # No `info_spec`: Q-learning needs only the action, so replay buffers store nothing else.
-        super().__init__(observation_spec, action_spec, made.state_spec, data_transformer=data_transformer)
+        state_spec = PolicyState(train=made.state_spec)
+        super().__init__(observation_spec, action_spec, state_spec, data_transformer=data_transformer)
         self.network = made
         self._actions = actions
         self._epsilon = as_schedule(epsilon)
@@ -64,17 +65,17 @@ class EpsilonGreedyPolicy(Policy):
         """Returns the current probability of a random action, float32 scalar."""
         return self._epsilon(self.progress)
 
-    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        q, state = self.network.policy(time_step.observation, state)
-        return PolicyStep(self._actions.action(self._actions.mode(q)), state)
+    def predict_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
+        q, train = self.network.policy(time_step.observation, state.train)
+        return PolicyStep(self._actions.action(self._actions.mode(q)), state._replace(train=train))
 
-    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        q, state = self.network.policy(time_step.observation, state)
+    def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
+        q, train = self.network.policy(time_step.observation, state.train)
         # Each of the B environments explores independently.
         is_random = draws.uniform(tf.shape(q)[:1]) < self.epsilon()
         # Equal logits, here zeros, draw from all actions with the same probability.
         index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
-        return PolicyStep(self._actions.action(index), state)
+        return PolicyStep(self._actions.action(index), state._replace(train=train))
 
 
 @configurable("alf.policies")
@@ -90,8 +91,8 @@ class SacPolicy(Policy):
         network: callable (observation_spec, num_outputs) -> network like `PolicyNetwork`.
         recurrent_critic: callable (observation_spec, action_size, num_outputs) -> network like
             `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the critics' recurrent
-            state, so the policy computes it in `rollout`; `predict` does not need it. None if the critics are
-            not recurrent; then `SacAlgorithm` makes them.
+            state, so `rollout` computes it; `predict` returns it as it is. None if the critics are not
+            recurrent; then `SacAlgorithm` makes them.
         data_transformer: `Pipeline`, or None.
 
     Attributes:
@@ -122,47 +123,34 @@ class SacPolicy(Policy):
             check_network("SacPolicy.recurrent_critic", critic, like=CriticsNetwork)
             if critic.state_spec == ():
                 raise ConfigError("SacPolicy.recurrent_critic makes critics without a recurrent layer")
-        state_spec: NestedSpec = (made.state_spec, () if critic is None else critic.state_spec)
-        # Without any recurrent layer it is (), as for other policies: `rollout_step` then returns ().
-        state_spec = () if state_spec == ((), ()) else state_spec
-        super().__init__(
-            observation_spec,
-            action_spec,
-            state_spec,
-            data_transformer=data_transformer,
-            # To act as well as it can, it needs no critics: evaluations and exported policies do not carry
-            # their state along.
-            predict_state_spec=made.state_spec,
-            noise_spec=actions.noise_spec,
-        )
+        # The states of the actor and of the critics.
+        train_spec = (made.state_spec, () if critic is None else critic.state_spec)
+        state_spec = PolicyState(train=train_spec, noise=actions.noise_spec)
+        super().__init__(observation_spec, action_spec, state_spec, data_transformer=data_transformer)
         self.network = made
         self.actions = actions
         self.critic_sizes = critic_sizes
         self.recurrent_critic = critic
 
-    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+    def predict_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         params, state = self._params(time_step, state)
         return PolicyStep(self.actions.action(self.actions.mode(params)), state)
 
-    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
-        state, noise = state if self.noise_spec else (state, ())
-        actor_state, critic_state = self.split_state(state)
-        params, actor_state = self._params(time_step, actor_state)
-        raw, noise = self.actions.explore(params, noise, tf.equal(time_step.step_type, FIRST))
+    def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
+        params, state = self._params(time_step, state)
+        raw, noise = self.actions.explore(params, state.noise, tf.equal(time_step.step_type, FIRST))
+        actor_state, critic_state = state.train
         # The critics do not choose the action. Their state is computed because it goes into the replay
         # buffer.
         if self.recurrent_critic is not None:
             critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
-        state = (actor_state, critic_state) if state else ()
-        return PolicyStep(self.actions.action(raw), (state, noise) if self.noise_spec else state)
+        state = state._replace(train=(actor_state, critic_state), noise=noise)
+        return PolicyStep(self.actions.action(raw), state)
 
-    def split_state(self, state: Nest) -> tuple[Nest, Nest]:
-        """Splits the policy's recurrent state into the states of the actor and of the critics."""
-        return state or ((), ())
-
-    def _params(self, time_step, actor_state):
+    def _params(self, time_step, state):
+        actor_state, critic_state = state.train
         outputs, actor_state = self.network.policy(time_step.observation, actor_state)
-        return self.actions.params(outputs), actor_state
+        return self.actions.params(outputs), state._replace(train=(actor_state, critic_state))
 
 
 def _is_one_integer(spec):

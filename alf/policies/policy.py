@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from alf.core.annotations import Array, Nest, NestedSpec
+from alf.core.annotations import Array, NestedSpec
 from alf.core.devices import HOST, count_flops
 from alf.core.nest_utils import add_leading_dims, find_mismatch, zero_where, zeros_from_spec
 from alf.data_structures import PolicyState, PolicyStep, TimeStep
@@ -17,6 +17,7 @@ from alf.policies.data_transformers import Pipeline
 from alf.schedules import Progress
 
 ONLY_POLICY = "policy"  # the name of the policy where there is one
+_NO_STATE = PolicyState()
 
 
 class Policy(CopyableModule, abc.ABC):
@@ -32,19 +33,16 @@ class Policy(CopyableModule, abc.ABC):
     Args:
         observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
         action_spec: nest of unbatched tensor specs, with bounds if there are any.
-        state_spec: nest of unbatched tensor specs of the recurrent state; () if there is none.
+        state_spec: `PolicyState` of nests of unbatched tensor specs. Its `train` is the recurrent state; its
+            `noise` is what exploration carries from step to step, such as correlated noise; () if there is
+            none. Its `transformer` is (), because it follows from the data transformer.
         info_spec: nest of unbatched tensor specs of `PolicyStep.info`.
         data_transformer: `Pipeline` for the environment's time steps; None changes nothing. It must
             return observations like `observation_spec`, else `ConfigError`.
         name: text, the name of the module.
-        predict_state_spec: nest of unbatched tensor specs of the recurrent state of `predict_step`. None
-            means `state_spec`. It is smaller if only training needs a part of the state.
-        noise_spec: nest of unbatched tensor specs of what exploration carries from step to step, such as
-            correlated noise; () if there is nothing. Neither training nor `predict_step` gets it.
 
     Attributes:
-        observation_spec, action_spec, state_spec, info_spec, data_transformer, noise_spec: the arguments.
-        predict_state_spec: the argument, or `state_spec`; never None.
+        observation_spec, action_spec, info_spec, data_transformer: the arguments.
         progress: `Progress` of int64 variables, in which the learner counts. `progress.updates` is the
             version of the weights.
     """
@@ -53,20 +51,17 @@ class Policy(CopyableModule, abc.ABC):
         self,
         observation_spec: NestedSpec,
         action_spec: NestedSpec,
-        state_spec: NestedSpec = (),
+        state_spec: PolicyState = _NO_STATE,
         info_spec: NestedSpec = (),
         data_transformer: Pipeline | None = None,
         name: str = "policy",
-        predict_state_spec: NestedSpec | None = None,
-        noise_spec: NestedSpec = (),
     ) -> None:
         super().__init__(name=name)
         self.observation_spec = observation_spec
         self.action_spec = action_spec
-        self.state_spec = state_spec
-        self.predict_state_spec = state_spec if predict_state_spec is None else predict_state_spec
+        # The two fields, because TensorFlow wraps a tuple of dicts that is an attribute of a module.
+        self._train_spec, self._noise_spec = state_spec.train, state_spec.noise
         self.info_spec = info_spec
-        self.noise_spec = noise_spec
         self.data_transformer = data_transformer or Pipeline(observation_spec, tf.TensorSpec((), tf.float32))
         # Here, while the objects are made: later it would be a wrong shape somewhere inside of a network.
         mismatch = find_mismatch(self.data_transformer.observation_spec, observation_spec)
@@ -97,16 +92,14 @@ class Policy(CopyableModule, abc.ABC):
         )
 
     @property
-    def policy_step_spec(self) -> PolicyStep:
-        """`PolicyStep` of unbatched tensor specs that `rollout` returns; its state is a `PolicyState`."""
-        state = PolicyState(self.data_transformer.state_spec, self.state_spec, self.noise_spec)
-        return PolicyStep(self.action_spec, state, self.info_spec)
+    def state_spec(self) -> PolicyState:
+        """`PolicyState` of nests of unbatched tensor specs, with the state of the data transformer."""
+        return PolicyState(self.data_transformer.state_spec, self._train_spec, self._noise_spec)
 
     @property
-    def predict_step_spec(self) -> PolicyStep:
-        """`PolicyStep` of unbatched tensor specs that `predict` returns; its info is ()."""
-        state = PolicyState(self.data_transformer.state_spec, self.predict_state_spec)
-        return PolicyStep(self.action_spec, state)
+    def policy_step_spec(self) -> PolicyStep:
+        """`PolicyStep` of unbatched tensor specs that `rollout` returns; `predict` returns no info."""
+        return PolicyStep(self.action_spec, self.state_spec, self.info_spec)
 
     @property
     def info_keys(self) -> tuple[str, ...]:
@@ -141,26 +134,24 @@ class Policy(CopyableModule, abc.ABC):
         Raises:
             ConfigError: while tracing, if `rollout_step` does not return what the specs say.
         """
-        return self._act(self.rollout_step, time_step, state, self.policy_step_spec, explores=True)
+        return self._act(self.rollout_step, time_step, state, with_info=True)
 
     def predict(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
-        """Acts as well as it can: like `rollout`, but with `predict_step` and `predict_step_spec`."""
-        return self._act(self.predict_step, time_step, state, self.predict_step_spec, explores=False)
+        """Acts as well as it can: like `rollout`, but with `predict_step`, and its info is ()."""
+        return self._act(self.predict_step, time_step, state, with_info=False)  # only training needs it
 
-    def _act(self, step, time_step, state, spec, explores):
+    def _act(self, step, time_step, state, with_info):
         # The driver hands on the state across the end of an episode. Here is the only place that resets it.
         state = zero_where(time_step.is_first(), state)
         transformed, transformer_state = self.data_transformer.step(time_step, state.transformer)
-        has_noise = explores and self.noise_spec != ()
-        policy_step = step(transformed, (state.train, state.noise) if has_noise else state.train)
+        policy_step = step(transformed, state._replace(transformer=()))
         # The hook knows nothing of the transformer's state. Whatever else it returns, the check below
         # reports.
-        if isinstance(policy_step, PolicyStep):
-            train, noise = policy_step.state if has_noise else (policy_step.state, ())
-            policy_step = policy_step._replace(state=PolicyState(transformer_state, train, noise))
-            if not explores:  # only training needs it
-                policy_step = policy_step._replace(info=())
+        if isinstance(policy_step, PolicyStep) and isinstance(policy_step.state, PolicyState):
+            state = policy_step.state._replace(transformer=transformer_state)
+            policy_step = policy_step._replace(state=state, info=policy_step.info if with_info else ())
         # This runs while tracing, so it costs nothing later. Queues would report a mismatch without a name.
+        spec = PolicyStep(self.action_spec, self.state_spec, self.info_spec if with_info else ())
         spec = add_leading_dims(spec, time_step.step_type.shape[0])
         mismatch = find_mismatch(policy_step, spec)
         if mismatch:
@@ -168,27 +159,26 @@ class Policy(CopyableModule, abc.ABC):
         return policy_step
 
     @abc.abstractmethod
-    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+    def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Acts to collect experience.
 
         It runs inside a `tf.function`, in actor threads, while the learner trains.
 
         Args:
             time_step: `TimeStep` of [B, ...], transformed.
-            state: nest of [B, ...] like `state_spec`; zeros in the rows where `time_step` is FIRST. With a
-                `noise_spec` it is a pair: that nest, and a nest of [B, ...] like `noise_spec`.
+            state: `PolicyState` of [B, ...] like `state_spec`, whose `transformer` is (); zeros in the rows
+                where `time_step` is FIRST.
 
         Returns:
-            `PolicyStep` of [B, ...]: action, state and info like `action_spec`, `state_spec` and `info_spec`.
-            With a `noise_spec` the state is a pair, too.
+            `PolicyStep` of [B, ...]: action and info like `action_spec` and `info_spec`, and the next state,
+            such as `state._replace(train=...)`. A policy without a state may leave it out.
         """
 
-    def predict_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+    def predict_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         """Acts as well as it can, for example greedily. The default calls `rollout_step`.
 
-        Arguments and result are the same as for `rollout_step`, except that the state is only like
-        `predict_state_spec`. A subclass with a `predict_state_spec` of its own, or a `noise_spec`, must
-        override this.
+        Arguments and result are the same as for `rollout_step`. Parts of the state that only exploration or
+        training needs may be returned as they are.
         """
         return self.rollout_step(time_step, state)
 
@@ -201,6 +191,6 @@ def count_row_flops(policy: Any) -> int:
     """
 
     def act(one):
-        one.rollout(zeros_from_spec(one.time_step_spec, 1), zeros_from_spec(one.policy_step_spec.state, 1))
+        one.rollout(zeros_from_spec(one.time_step_spec, 1), zeros_from_spec(one.state_spec, 1))
 
     return max(count_flops(functools.partial(act, one)) for one in policy.policies.values())

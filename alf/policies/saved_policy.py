@@ -39,7 +39,7 @@ def make_saved_policy(policy, deterministic=True):
         of nests, such as "observation_image" and "state_prev_action".
     """
     choose = policy.predict if deterministic else policy.rollout
-    state_spec, action_spec = agent_state_spec(policy, deterministic), policy.action_spec
+    state_spec, action_spec = agent_state_spec(policy), policy.action_spec
     time_step_spec = TimeStep(*(getattr(policy.time_step_spec, name) for name in TimeStep._fields))
     specs = add_leading_dims((time_step_spec, state_spec), None)
 

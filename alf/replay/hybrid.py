@@ -147,8 +147,8 @@ def check_offline(replayer, policy, with_env_info):
         raise ConfigError("the algorithm or RewardShaping uses `Experience.env_info`: the files have none")
     # The policy was made from the file's specs of observations, actions and rewards. Its own info and its
     # recurrent state, from which sequences begin, must be in the files; what it does not have is left out.
-    state = PolicyState((), policy.state_spec)
-    check_same_rows(replayer.row_spec._replace(info=policy.info_spec, state=state), replayer.row_spec)
+    needed = replayer.row_spec._replace(info=policy.info_spec, state=policy.state_spec)
+    check_same_rows(needed, replayer.row_spec)
     return replayer
 
 

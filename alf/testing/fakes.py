@@ -85,7 +85,7 @@ class FrozenPolicy(Policy):
         info_spec = {"seen": seen, "version": int64, **(info_spec or {})}
         if counts_steps:
             info_spec["state"] = int64
-        state_spec = int64 if counts_steps else ()
+        state_spec = PolicyState(train=int64 if counts_steps else ())
         transformer = data_transformer or Pipeline(observation_spec, reward_spec)
         name = type(self).__name__
         super().__init__(observation_spec, action_spec, state_spec, info_spec, transformer, name)
@@ -93,17 +93,17 @@ class FrozenPolicy(Policy):
         self._change = change
         self.rows = collections.deque()
 
-    def rollout_step(self, time_step: TimeStep, state: Nest) -> PolicyStep:
+    def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         assert isinstance(time_step, TimeStep)
         rows = time_step.step_type.shape[0]
         assert rows is not None, "the number of rows must be static"
         check_nest("time_step", time_step, self.info_spec["seen"], rows)
-        check_nest("state", state, self.state_spec, rows)
+        check_nest("state", state, self.state_spec._replace(transformer=()), rows)
         self.rows.append(rows)  # Python runs this only while a trace is made.
         info = {"seen": time_step, "version": tf.fill((rows,), self.progress.updates.read_value())}
         if self._counts_steps:
-            info["state"] = state
-            state = state + 1
+            info["state"] = state.train
+            state = state._replace(train=state.train + 1)
         policy_step = PolicyStep(self._choose_action(time_step.observation), state, info)
         return self._change(policy_step) if self._change else policy_step
 

@@ -72,7 +72,7 @@ def make_experience(algorithm, length=L, seed=0, importance=True):
     )
     rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
     state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec.train
     )
     weight = rows.weight.numpy()
     weight[-1] = 0
@@ -286,11 +286,11 @@ def test_epsilon_greedy(epsilon):
     algorithm = make_algorithm(epsilon=epsilon)
     change(algorithm)
     rows = time_step()
-    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, ())
-    greedy = tf.function(algorithm.policy.predict_step, autograph=False)(rows, ()).action
+    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, PolicyState())
+    greedy = tf.function(algorithm.policy.predict_step, autograph=False)(rows, PolicyState()).action
     q = algorithm.policy.network(rows.observation)[0]
     np.testing.assert_array_equal(greedy, 1 + np.argmax(q, axis=-1))
-    assert step.action.dtype == tf.int64 and step.state == step.info == ()
+    assert step.action.dtype == tf.int64 and step.state == PolicyState() and step.info == ()
     assert set(np.unique(step.action)) <= {1, 2, 3}
     # A third of the random actions are the best ones.
     expected = 1 - epsilon * 2 / 3
@@ -302,10 +302,10 @@ def test_epsilon_follows_its_schedule():
     change(algorithm)
     rows = time_step()
     act = tf.function(algorithm.policy.rollout_step, autograph=False)
-    greedy = algorithm.policy.predict_step(rows, ()).action
-    assert np.mean(act(rows, ()).action != greedy) > 0.5
+    greedy = algorithm.policy.predict_step(rows, PolicyState()).action
+    assert np.mean(act(rows, PolicyState()).action != greedy) > 0.5
     algorithm.progress.env_steps.assign(100)
-    np.testing.assert_array_equal(act(rows, ()).action, greedy)
+    np.testing.assert_array_equal(act(rows, PolicyState()).action, greedy)
     experience = make_experience(algorithm)
     assert algorithm.calc_loss(experience, algorithm.train_step(experience, ())).extra["epsilon"] == 0.0
 

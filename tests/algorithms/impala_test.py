@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from alf.algorithms import ImpalaAlgorithm, PPOAlgorithm
 from alf.core.nest_utils import BoundedTensorSpec
-from alf.data_structures import FIRST, LAST, MID, EnvStep, Experience, TimeStep
+from alf.data_structures import FIRST, LAST, MID, EnvStep, Experience, PolicyState, TimeStep
 from alf.drivers import EnvSpecs, SyncOffPolicyDriver
 from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError
@@ -292,7 +292,7 @@ def test_train_step_evaluates_every_row():
     info = algorithm.train_step(tf.nest.map_structure(tf.constant, experience), ())
     assert info.params.shape == (T + 1, B, 3) and info.value.shape == (T + 1, B)
     rows = time_step()._replace(observation=tf.constant(experience.observation[3]))
-    row = algorithm.policy.rollout_step(rows, ())
+    row = algorithm.policy.rollout_step(rows, PolicyState())
     np.testing.assert_allclose(info.params[3], row.info.params, rtol=1e-5, atol=1e-7)
 
 
@@ -433,7 +433,7 @@ def greedy_rewards(policy, env):
     """The average of each part in 1000 rows."""
     seen = env.observe(np.random.default_rng(1), 1000)
     rows = time_step(1000)._replace(observation=tf.nest.map_structure(tf.constant, seen))
-    action = policy.predict_step(rows, ()).action
+    action = policy.predict_step(rows, PolicyState()).action
     pay = env.pay(seen, tf.nest.map_structure(lambda x: x.numpy(), action))
     return {name: x.mean() for name, x in pay.items()}
 

@@ -68,7 +68,7 @@ def check_memory(policy):
 
 def _average_reward(policy, keep_state):
     env = remembering_env(64, seed=7)
-    zeros = zeros_from_spec(policy.predict_step_spec.state, env.batch_size)
+    zeros = zeros_from_spec(policy.policy_step_spec.state, env.batch_size)
     ids = tf.range(env.batch_size)
     state, step, action, rewards = zeros, env.reset(), np.zeros(env.batch_size, np.int64), []
     for _ in range(3 * (DELAY + 1)):

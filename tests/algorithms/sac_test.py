@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.adapters import TFAgentsPolicy
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.sac import pass_gradient_to_input_only
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
@@ -88,7 +87,7 @@ def make_experience(algorithm, length=L, seed=0):
     )
     rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
     state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec.train
     )
     weight = rows.weight.numpy()
     weight[-1] = 0
@@ -410,29 +409,29 @@ def time_step(rows=4000):
 def test_steps_of_a_box():
     algorithm = make_algorithm()
     change(algorithm, 0.1)
-    rows = time_step()
-    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, ())
+    rows, state = time_step(), PolicyState(train=((), ()))
+    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, state)
     assert step.action.shape == (4000, 2) and step.action.dtype == tf.float32
-    assert step.info == algorithm.policy.info_spec == () and step.state == ()
+    assert step.info == algorithm.policy.info_spec == () and step.state == state
     outputs = algorithm.policy.network(rows.observation)[0].numpy()[0]
     unit = (step.action.numpy() - [0.0, 5.0]) / [2.0, 5.0]
     assert np.abs(unit).max() <= 1.0
     raw = np.arctanh(np.clip(unit, -0.99999, 0.99999))
     np.testing.assert_allclose(raw.mean(axis=0), outputs[:2], atol=0.1)
     np.testing.assert_allclose(raw.std(axis=0), np.exp(outputs[2:]), rtol=0.1)
-    greedy = tf.function(algorithm.policy.predict_step, autograph=False)(rows, ()).action
+    greedy = tf.function(algorithm.policy.predict_step, autograph=False)(rows, state).action
     np.testing.assert_allclose(greedy[0], np.tanh(outputs[:2]) * [2.0, 5.0] + [0.0, 5.0], rtol=1e-5)
 
 
 def test_steps_of_an_integer():
     algorithm = make_algorithm(DISCRETE)
     change(algorithm, 0.3)
-    rows = time_step()
-    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, ())
+    rows, state = time_step(), PolicyState(train=((), ()))
+    step = tf.function(algorithm.policy.rollout_step, autograph=False)(rows, state)
     assert step.action.dtype == tf.int64
     p = tf.nn.softmax(algorithm.policy.network(rows.observation)[0][0]).numpy()
     np.testing.assert_allclose(np.bincount(step.action, minlength=4)[1:] / 4000, p, atol=0.04)
-    np.testing.assert_array_equal(algorithm.policy.predict_step(rows, ()).action, 1 + np.argmax(p))
+    np.testing.assert_array_equal(algorithm.policy.predict_step(rows, state).action, 1 + np.argmax(p))
 
 
 @pytest.mark.parametrize("action_spec, rnn", [(BOX, GRU), (DISCRETE, LSTM)])
@@ -442,14 +441,13 @@ def test_state_of_recurrent_networks_goes_on(action_spec, rnn):
     new = algorithm.policy.rollout_step(time_step(5), state).state
     tf.nest.assert_same_structure(new, algorithm.policy.state_spec)
     assert all(np.abs(x).max() > 0 for x in tf.nest.flatten(new))
-    predicted = algorithm.policy.predict_step(time_step(5), state[0]).state
-    tf.nest.assert_same_structure(predicted, algorithm.policy.predict_state_spec)
-    for x, y in zip(tf.nest.flatten(predicted), tf.nest.flatten(new[0]), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-5)
+    predicted = algorithm.policy.predict_step(time_step(5), state).state
+    for found, expected in ((predicted.train[0], new.train[0]), (predicted.train[1], state.train[1])):
+        tf.nest.map_structure(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), found, expected)
 
 
-def test_prediction_goes_without_the_state_of_the_critics():
-    """In agents, exports, and for TF-Agents; greedy actions are those that the rollout's state gives."""
+def test_prediction_needs_no_state_of_the_critics():
+    """Greedy actions are those that the rollout's state gives, and an agent may go on exploring."""
     policy = make_algorithm(rnn=GRU).policy
     agent, state = Agent(policy), None
     rng = np.random.default_rng(0)
@@ -457,18 +455,14 @@ def test_prediction_goes_without_the_state_of_the_critics():
     for _ in range(3):
         observation = rng.normal(size=(5, 4)).astype(np.float32)
         action, state = agent.predict(observation, state)
-        assert len(tf.nest.flatten(state.policy)) == 1
         outputs, actor_state = policy.network.policy(tf.constant(observation), actor_state)
-        np.testing.assert_allclose(state.policy.train, actor_state, rtol=1e-5)
+        np.testing.assert_allclose(state.policy.train[0], actor_state, rtol=1e-5)
         greedy = policy.actions.action(policy.actions.mode(policy.actions.params(outputs)))
         np.testing.assert_allclose(action, greedy, rtol=1e-5)
-    _, state = agent.predict(observation, deterministic=False)
-    assert len(tf.nest.flatten(state.policy)) == 2
-    with pytest.raises(ValueError, match="the state is not one of this agent"):
-        agent.predict(observation, state)
-    for deterministic, size in ((True, 1), (False, 2)):
-        spec = TFAgentsPolicy(policy, deterministic).policy_state_spec
-        assert len(tf.nest.flatten(spec.policy)) == size
+    assert not np.any(state.policy.train[1])
+    _, state = agent.predict(observation, state, deterministic=False)
+    assert np.any(state.policy.train[1])
+    agent.predict(observation, state)
 
 
 @pytest.mark.parametrize(
@@ -557,7 +551,9 @@ def test_learns_in_a_box():
     learner, average_return = train(env, make_learner, 4, 500)
     assert average_return > 3.5, "of 4; at random below 0"
     seen = tf.constant(np.linspace(-0.9, 0.9, 19)[:, np.newaxis], tf.float32)
-    action = learner.policy.predict_step(time_step(19)._replace(observation=seen), ()).action
+    action = learner.policy.predict_step(
+        time_step(19)._replace(observation=seen), PolicyState(train=((), ()))
+    ).action
     assert np.abs(action - seen).mean() < 0.1
     q = learner.algorithm._critic.values(seen, action / 2)
     np.testing.assert_allclose(q, np.full(q.shape, 2.0), atol=0.3)

@@ -351,7 +351,7 @@ def test_a_copy_acts_like_the_policy_and_shares_no_variable(cls):
     for ours, theirs in zip(actor.variables, policy.variables, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     observation = tf.random.stateless_normal((5, 4), (1, 2))
-    state = tf.nest.map_structure(lambda s: tf.ones((5, *s.shape)), policy.state_spec)
+    state = tf.nest.map_structure(lambda s: tf.ones((5, *s.shape)), policy.state_spec.train)
     before = actor._network.policy(observation, state)[0]
     np.testing.assert_array_equal(policy._network.policy(observation, state)[0], before)
     for variable in policy.trainable_variables:

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
-from alf.data_structures import FIRST, OBSERVATION, OWNER, EnvStep, PolicyStep, TimeStep
+from alf.data_structures import FIRST, OBSERVATION, OWNER, EnvStep, PolicyState, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.collector import Collector
 from alf.drivers.env_specs import EnvSpecs
@@ -46,7 +46,9 @@ class NotingPolicy(Policy):
         state = tf.TensorSpec(() if width is None else (width,), tf.int64)
         seen = TimeStep(int32, float32, float32, observation_spec, action_spec, int32)
         info = {"seen": seen, "who": int32, "version": int64, "state": state}
-        super().__init__(observation_spec, action_spec, state, info, name=f"policy_{number}")
+        super().__init__(
+            observation_spec, action_spec, PolicyState(train=state), info, name=f"policy_{number}"
+        )
 
     def rollout_step(self, time_step, state):
         num_rows = tf.shape(time_step.step_type)[0]
@@ -54,10 +56,11 @@ class NotingPolicy(Policy):
             "seen": time_step,
             "who": tf.fill((num_rows,), self._number),
             "version": tf.fill((num_rows,), self.progress.updates.read_value()),
-            "state": state,
+            "state": state.train,
         }
         action = zeros_from_spec(self.action_spec, num_rows)
-        return PolicyStep(tf.nest.map_structure(lambda x: x + 1, action), state + 1, info)
+        state = state._replace(train=state.train + 1)
+        return PolicyStep(tf.nest.map_structure(lambda x: x + 1, action), state, info)
 
 
 def make_group(env, names=NAMES, spaces=None, widths=(None, None, None)):

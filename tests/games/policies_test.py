@@ -229,7 +229,7 @@ def test_recurrent_and_other_policies_share_environments(tmp_path):
         algorithm=ImpalaAlgorithm,
     )
     trainer = train(tmp_path, experiment, 12)
-    specs = [policy.state_spec for policy in trainer.learner.policy.policies.values()]
+    specs = [policy.state_spec.train for policy in trainer.learner.policy.policies.values()]
     assert specs == [tf.TensorSpec((16,), tf.float32), ()]
     assert all(int(learner.progress.updates) > 1 for learner in trainer.learner.learners.values())
 

@@ -27,7 +27,7 @@ class ShowsWeight(Policy):
     def rollout_step(self, time_step, state):
         rows = time_step.step_type.shape[0]
         used = tf.matmul(tf.ones((rows, SIZE)) / SIZE, self.weights[-1])
-        return PolicyStep(tf.zeros((rows,), self.action_spec.dtype), (), used[:, 0])
+        return PolicyStep(tf.zeros((rows,), self.action_spec.dtype), state, used[:, 0])
 
 
 class AddsOne(Algorithm):

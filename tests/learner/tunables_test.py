@@ -76,7 +76,7 @@ def train_and_act(learner, experience, start):
     # The same random numbers each time, for many rows.
     tf.random.set_seed(0)
     rows = zeros_from_spec(learner.policy.time_step_spec, 100)
-    state = zeros_from_spec(learner.policy.policy_step_spec.state, 100)
+    state = zeros_from_spec(learner.policy.state_spec, 100)
     return [*after, learner.policy.rollout(rows, state).action.numpy()]
 
 

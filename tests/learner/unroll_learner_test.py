@@ -32,7 +32,7 @@ class EchoPolicy(Policy):
     """Its action is the observation."""
 
     def __init__(self, state_spec=()):
-        super().__init__(NUMBER, NUMBER, state_spec)
+        super().__init__(NUMBER, NUMBER, PolicyState(train=state_spec))
 
     def rollout_step(self, time_step, state):
         return PolicyStep(time_step.observation, state)
@@ -123,7 +123,7 @@ def make_experience(policy, q=1, b=1, seed=0):
     step_type[0, 2, 0], step_type[0, 3, 0] = LAST, FIRST
     zeros = tf.zeros((q, T + 1, b), tf.int64)
     raw = tf.constant(rng.integers(0, 3, (q, T + 1, b)))
-    spec = add_leading_dims(policy.state_spec, q, b)
+    spec = add_leading_dims(policy.state_spec.train, q, b)
     state = tf.nest.map_structure(lambda s: tf.constant(rng.normal(size=s.shape), tf.float32), spec)
     return Experience(
         step_type=tf.constant(step_type),
@@ -178,13 +178,13 @@ def test_recurrent_segments_begin_with_the_state_of_their_first_row(rnn, recurre
 def test_the_final_state_is_that_to_which_acting_leads(rnn):
     policy = make_policy(rnn)
     unroll = tf.nest.map_structure(lambda x: x[0], make_experience(policy, b=3))
-    state = unroll.state.train
+    state = unroll.state
     for t in range(T + 1):
         row = tf.nest.map_structure(lambda x, t=t: x[t], unroll._replace(state=(), info=()))
         is_first = tf.equal(row.step_type, FIRST)[:, tf.newaxis]
         state = tf.nest.map_structure(lambda s, f=is_first: tf.where(f, 0.0, s), state)
         state = policy.rollout_step(row, state).state
-    assert_close(policy.final_state(unroll), state)
+    assert_close(policy.final_state(unroll), state.train)
 
 
 def test_segments_of_impala_are_shorter_unrolls():

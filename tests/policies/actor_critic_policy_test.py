@@ -37,7 +37,7 @@ def test_rollout_step_samples_and_says_from_what(action_spec):
     policy = ActorCriticPolicy(OBSERVATION, action_spec)
     rows = time_step(5000)
     rows = rows._replace(observation=tf.ones_like(rows.observation))
-    step = tf.function(policy.rollout_step, autograph=False)(rows, ())
+    step = tf.function(policy.rollout_step, autograph=False)(rows, PolicyState())
     spec = policy.info_spec
     tf.nest.assert_same_structure(spec, step.info)
     for x, s in zip(tf.nest.flatten(step.info), tf.nest.flatten(spec), strict=True):
@@ -59,13 +59,13 @@ def test_rollout_step_samples_and_says_from_what(action_spec):
 def test_predict_step_is_greedy(action_spec):
     policy = ActorCriticPolicy(OBSERVATION, action_spec)
     rows = time_step(50)
-    step = policy.predict_step(rows, ())
+    step = policy.predict_step(rows, PolicyState())
     outputs, _, _ = policy._network(rows.observation)
     if action_spec is DISCRETE:
         np.testing.assert_array_equal(step.action, outputs.numpy().argmax(axis=-1))
     else:
         np.testing.assert_allclose(step.action, outputs.numpy()[:, :2], rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(step.action, policy.predict_step(rows, ()).action)
+    np.testing.assert_array_equal(step.action, policy.predict_step(rows, PolicyState()).action)
 
 
 def test_network_and_heads_can_be_chosen():
@@ -88,7 +88,7 @@ def test_network_and_heads_can_be_chosen():
     policy = ActorCriticPolicy(OBSERVATION, DISCRETE, Linear)
     assert made == [(OBSERVATION, 3)]
     assert [v is policy._network.weights for v in policy.trainable_variables] == [True]
-    policy.predict_step(time_step(), ())
+    policy.predict_step(time_step(), PolicyState())
 
 
 OBSERVATIONS = {"seen": OBSERVATION, "mask": tf.TensorSpec((3,), tf.int8)}
@@ -114,7 +114,7 @@ def test_steps_keep_to_the_mask(step):
     rows = time_step(300)
     mask = np.tile([[0, 0, 1], [1, 1, 0], [0, 0, 0]], (100, 1)).astype(np.int8)
     rows = rows._replace(observation={"seen": rows.observation, "mask": tf.constant(mask)})
-    action = getattr(policy, step)(rows, ()).action.numpy().reshape(100, 3)
+    action = getattr(policy, step)(rows, PolicyState()).action.numpy().reshape(100, 3)
     assert np.all(action[:, 0] == 2) and np.all(action[:, 1] < 2)
     assert set(action[:, 2]) <= {0, 1, 2}
 
@@ -138,7 +138,7 @@ def test_gin_chooses_the_distribution():
         "ActorCriticNetwork.fc_layer_params = (8,)\nActorCriticNetwork.share_layers = True"
     )
     policy = ActorCriticPolicy(OBSERVATION, CONTINUOUS)
-    action = policy.rollout_step(time_step(500), ()).action
+    action = policy.rollout_step(time_step(500), PolicyState()).action
     assert np.all(np.abs(action) <= 1) and np.std(action) > 0.5
     # Two layers of two variables each, and the deviation.
     assert [v.shape for v in policy.trainable_variables].count((2,)) == 1
@@ -170,13 +170,13 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn, share_layers, m
     step_type = np.full((length, rows), MID, np.int32)
     step_type[1, 0], step_type[2, 0], step_type[3, 1] = LAST, FIRST, FIRST
     first_state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(rows, *s.shape)), s.dtype), policy.state_spec
+        lambda s: tf.constant(rng.normal(size=(rows, *s.shape)), s.dtype), policy.state_spec.train
     )
     experience = Experience(step_type, *[()] * 9)._replace(observation=observation)
     experience = experience._replace(state=PolicyState(train=first_state))
     unrolled = policy.unroll(experience)
     assert unrolled.params.shape == (length, rows, 3) and unrolled.value.shape == (length, rows)
-    state = first_state
+    state = PolicyState(train=first_state)
     for t in range(length):
         state = zero_where(tf.constant(step_type[t] == FIRST), state)
         seen = tf.nest.map_structure(lambda x, t=t: x[t], observation)
@@ -186,7 +186,7 @@ def test_an_unroll_gives_the_parameters_of_its_single_steps(rnn, share_layers, m
         state = step.state
     assert bool(policy.value_variables) == (not share_layers)
     if rnn is not None:
-        zeros = PolicyState(train=zeros_from_spec(policy.state_spec, rows))
+        zeros = PolicyState(train=zeros_from_spec(policy.state_spec.train, rows))
         other = policy.unroll(experience._replace(state=zeros))
         assert np.abs(other.value[0] - unrolled.value[0]).max() > 1e-4, "the first state matters"
 
@@ -206,10 +206,10 @@ def make_noisy(name):
 @pytest.mark.parametrize("name", ["plain", "recurrent", "SacPolicy"])
 def test_noise_goes_from_step_to_step_and_not_to_training(name):
     policy = make_noisy(name)
-    assert (policy.state_spec != ()) == (name == "recurrent")  # or training would take it for recurrent
-    assert policy.predict_step_spec.state.noise == ()
+    # Or training would take it for recurrent.
+    assert bool(tf.nest.flatten(policy.state_spec.train)) == (name == "recurrent")
     rows, rollout = 4000, tf.function(policy.rollout, autograph=False)
-    state, seen = zeros_from_spec(policy.policy_step_spec.state, rows), []
+    state, seen = zeros_from_spec(policy.state_spec, rows), []
     for step_type in (FIRST, MID, MID, LAST, FIRST):
         step = time_step(rows)._replace(
             step_type=tf.fill((rows,), step_type),
@@ -221,6 +221,7 @@ def test_noise_goes_from_step_to_step_and_not_to_training(name):
     for i, j, correlation in [(0, 1, 0.9), (1, 3, 0.81), (3, 4, 0)]:
         assert abs(np.corrcoef(seen[i], seen[j])[0, 1] - correlation) < 5 / np.sqrt(rows)
     np.testing.assert_allclose(np.std(seen, axis=1), 1, rtol=5 / np.sqrt(2 * rows))
-    state = zeros_from_spec(policy.predict_step_spec.state, rows)
-    actions = policy.predict(step, state).action.numpy()
+    predicted = policy.predict(step, state)
+    np.testing.assert_array_equal(predicted.state.noise, state.noise)
+    actions = predicted.action.numpy()
     np.testing.assert_allclose(actions, actions[:1].repeat(rows, 0), rtol=1e-5)

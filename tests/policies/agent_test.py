@@ -24,12 +24,12 @@ class EchoPolicy(Policy):
 
     def __init__(self, action_spec=None):
         action_spec = action_spec or {"echo": VECTOR, "prev": VECTOR, "reward": REWARD, "count": REWARD}
-        super().__init__(VECTOR, action_spec, REWARD)
+        super().__init__(VECTOR, action_spec, PolicyState(train=REWARD))
 
     def rollout_step(self, time_step, state):
         action = {"echo": time_step.observation, "prev": time_step.prev_action["echo"]}
-        action.update(reward=time_step.reward, count=state)
-        return PolicyStep(action, state + 1)
+        action.update(reward=time_step.reward, count=state.train)
+        return PolicyStep(action, state._replace(train=state.train + 1))
 
     def predict_step(self, time_step, state):
         step = self.rollout_step(time_step, state)
@@ -67,10 +67,10 @@ class CountPolicy(Policy):
     """Its action is its state, the number of steps in the episode."""
 
     def __init__(self):
-        super().__init__(VECTOR, REWARD, REWARD)
+        super().__init__(VECTOR, REWARD, PolicyState(train=REWARD))
 
     def rollout_step(self, time_step, state):
-        return PolicyStep(state, state + 1)
+        return PolicyStep(state.train, state._replace(train=state.train + 1))
 
     predict_step = rollout_step
 
@@ -132,10 +132,10 @@ class WidePolicy(Policy):
     """Acts beyond the bounds, and shows in its state the previous action that it was given."""
 
     def __init__(self):
-        super().__init__(VECTOR, BOX, VECTOR)
+        super().__init__(VECTOR, BOX, PolicyState(train=VECTOR))
 
     def rollout_step(self, time_step, state):
-        return PolicyStep(10.0 * time_step.observation, time_step.prev_action)
+        return PolicyStep(10.0 * time_step.observation, PolicyState(train=time_step.prev_action))
 
 
 def test_actions_are_clipped_and_previous_actions_are_not():

@@ -6,7 +6,7 @@ import collections
 import pytest
 import tensorflow as tf
 
-from alf.data_structures import PolicyStep
+from alf.data_structures import PolicyState, PolicyStep
 from alf.policies import Policy
 from alf.policies.data_transformers import Pipeline, RewardNormalizer
 from alf.policies.flat_policy import FlatPolicy
@@ -20,11 +20,13 @@ class ChosenPolicy(Policy):
 
     def __init__(self, choose, observation_spec=NUMBER, action_spec=NUMBER, transformers=()):
         transformer = Pipeline(observation_spec, NUMBER, transformers)
-        super().__init__(observation_spec, action_spec, (NUMBER,) * 3, data_transformer=transformer)
+        state_spec = PolicyState(train=(NUMBER,) * 3)
+        super().__init__(observation_spec, action_spec, state_spec, data_transformer=transformer)
         self._choose = choose
 
     def rollout_step(self, time_step, state):
-        return PolicyStep(*self._choose(time_step, state))
+        action, train = self._choose(time_step, state.train)
+        return PolicyStep(action, state._replace(train=train))
 
 
 def names(choose, **kwargs):

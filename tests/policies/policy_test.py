@@ -42,13 +42,14 @@ class LinearPolicy(Policy):
     def __init__(self, data_transformer=None, change=lambda policy_step: policy_step):
         LinearPolicy.num_made += 1
         spec = FRAMES if data_transformer else VECTOR
-        super().__init__(spec, REWARD, REWARD, {"seen": spec}, data_transformer)
+        super().__init__(spec, REWARD, PolicyState(train=REWARD), {"seen": spec}, data_transformer)
         self.weights = tf.Variable(tf.range(1.0, 1.0 + spec.shape[0]))
         self._change = change
 
     def rollout_step(self, time_step, state):
-        action = tf.linalg.matvec(time_step.observation, self.weights) + state
-        return self._change(PolicyStep(action, state + 1, {"seen": time_step.observation}))
+        action = tf.linalg.matvec(time_step.observation, self.weights) + state.train
+        state = state._replace(train=state.train + 1)
+        return self._change(PolicyStep(action, state, {"seen": time_step.observation}))
 
 
 class GreedyPolicy(LinearPolicy):
@@ -82,29 +83,48 @@ def test_predict_does_the_same_with_predict_step_and_without_info():
     assert step.info == ()
 
 
-class Forgetful(LinearPolicy):
-    """Its prediction has no state."""
+class Stateless(Policy):
+    """Returns no state."""
 
     def __init__(self):
-        super().__init__()
-        self.predict_state_spec = ()
+        pipeline = Pipeline(VECTOR, REWARD, [partial(FrameStacker, num_frames=2)])
+        super().__init__(FRAMES, REWARD, data_transformer=pipeline)
 
-    def predict_step(self, time_step, state):
-        return PolicyStep(tf.zeros(B), ())
+    def rollout_step(self, time_step, state):
+        assert state == PolicyState()
+        return PolicyStep(tf.zeros(B))
 
 
-def test_prediction_may_have_another_state():
-    policy = Forgetful()
-    assert policy.predict_step_spec.state == PolicyState((), ())
-    assert policy.predict(make_time_step(), PolicyState()).state == PolicyState((), ())
-    policy.predict_step = policy.rollout_step  # which returns a state
-    with pytest.raises(ConfigError, match="rollout_step does not return what the policy's specs say"):
-        policy.predict(make_time_step(), PolicyState((), tf.ones(B)))
+def test_a_policy_without_a_state_returns_none_beside_the_transformer():
+    policy = Stateless()
+    state = zeros_from_spec(policy.state_spec, B)
+    for choose in (policy.rollout, policy.predict):
+        new = choose(make_time_step(), state).state
+        assert new.train == new.noise == ()
+        np.testing.assert_array_equal(new.transformer[0][0][:, 0], [[0, 1], [2, 3], [4, 5]])
+
+
+class DictState(LinearPolicy):
+    """Its state is a dict."""
+
+    def __init__(self):
+        Policy.__init__(self, VECTOR, REWARD, PolicyState(train={"count": REWARD}))
+
+    def rollout_step(self, time_step, state):
+        train = {"count": state.train["count"] + 1}
+        return PolicyStep(train["count"], state._replace(train=train))
+
+
+def test_a_state_may_be_a_dict():
+    policy = DictState().copy()
+    assert type(policy.state_spec) is PolicyState
+    state = policy.rollout(make_time_step(), zeros_from_spec(policy.state_spec, B)).state
+    np.testing.assert_array_equal(state.train["count"], np.ones(B))
 
 
 def test_predict_step_acts_as_rollout_step_by_default():
     policy, rows = LinearPolicy(), make_time_step()
-    state = tf.ones(B)
+    state = PolicyState(train=tf.ones(B))
     np.testing.assert_array_equal(
         policy.predict_step(rows, state).action, policy.rollout_step(rows, state).action
     )
@@ -126,7 +146,7 @@ def test_predict_step_acts_as_rollout_step_by_default():
 )
 def test_a_step_that_does_not_fit_the_specs_is_an_error(change):
     policy = LinearPolicy(change=change)
-    state = zeros_from_spec(policy.policy_step_spec.state, B)
+    state = zeros_from_spec(policy.state_spec, B)
     message = "^rollout_step does not return what the policy's specs say: it"
     with pytest.raises(ConfigError, match=message):
         policy.rollout(make_time_step(), state)
@@ -187,7 +207,7 @@ def predict(policy):
         lambda s: tf.constant(rng.integers(0, 2, (B, *s.shape)), s.dtype), policy.observation_spec
     )
     state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), policy.predict_step_spec.state
+        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), policy.state_spec
     )
     rows = make_time_step(observation=observation)
     return policy.predict(rows, state)
@@ -243,12 +263,12 @@ def test_epsilon_follows_the_progress_of_the_copy():
     copied = policy.copy()
     policy.progress.env_steps.assign(100)
     assert float(policy.epsilon()) == 0.0 and float(copied.epsilon()) == 1.0
-    rows = make_time_step([MID] * 300)
-    greedy = policy.predict_step(rows, ()).action
-    np.testing.assert_array_equal(policy.rollout_step(rows, ()).action, greedy)
-    assert np.mean(copied.rollout_step(rows, ()).action != greedy) > 0.4
+    rows, state = make_time_step([MID] * 300), PolicyState()
+    greedy = policy.predict_step(rows, state).action
+    np.testing.assert_array_equal(policy.rollout_step(rows, state).action, greedy)
+    assert np.mean(copied.rollout_step(rows, state).action != greedy) > 0.4
     copied.assign(policy)
-    np.testing.assert_array_equal(copied.rollout_step(rows, ()).action, greedy)
+    np.testing.assert_array_equal(copied.rollout_step(rows, state).action, greedy)
 
 
 def test_a_recurrent_critic_is_carried_along_by_the_copy():

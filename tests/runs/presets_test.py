@@ -6,6 +6,7 @@ import re
 import gymnasium as gym
 import numpy as np
 import pytest
+import tensorflow as tf
 from absl import logging
 
 from alf.config import registry
@@ -114,7 +115,8 @@ def test_exploration_with_correlated_noise(algorithm, tmp_path):
     driver, learner = make_parts()
     policy = learner.policy
     # Training would otherwise ask for sequences from the beginnings of unrolls.
-    assert policy.state_spec == () and policy.noise_spec.shape == SPACES["continuous"][1].shape
+    assert not tf.nest.flatten(policy.state_spec.train)
+    assert policy.state_spec.noise.shape == SPACES["continuous"][1].shape
     Trainer(tmp_path / "run", driver, learner).train()
     assert policy.progress.updates.numpy() > 0
 

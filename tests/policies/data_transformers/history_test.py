@@ -192,7 +192,10 @@ class Showing(Policy):
     """Its action is 1 where the step number is odd; `info` is what it was shown."""
 
     def __init__(self, observation_spec, action_spec, data_transformer):
-        super().__init__(observation_spec, action_spec, (), observation_spec, data_transformer)
+        info_spec = observation_spec
+        super().__init__(
+            observation_spec, action_spec, info_spec=info_spec, data_transformer=data_transformer
+        )
 
     def rollout_step(self, time_step, state):
         step = tf.cast(time_step.observation["observation"][:, 2], tf.int64)
