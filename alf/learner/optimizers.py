@@ -298,7 +298,7 @@ class OfKeras(Protocol):
     apply_gradients: Any
 
 
-# The values of `Learner.optimizer`, which may also be a dict of them.
+# One optimizer; the setting `optimizer` of learners may also be a dict of them, by groups of variables.
 OptimizerSetting: TypeAlias = Optimizer | Annotated[OfKeras, "keras.Optimizer"] | str
 
 
