@@ -142,7 +142,7 @@ class PolicyGroup(CopyableModule):
             # a FIRST step, where `Policy` sets the state to zeros.
             own = self.view(name, time_step), state[self._slots[name]]
             own = tf.nest.map_structure(lambda x, index=index: gather(x, index), own)
-            with draws.at_first_counter():  # the rows of a policy have no equal parts for several counters
+            with draws.of_rows(index, owner.shape[0]):
                 answer = getattr(policy, method)(*own)
             answers.append(self._widen(name, answer, spec, tf.size(index)))
             indices.append(tf.cast(index, tf.int32))

@@ -46,7 +46,7 @@ class Stream:
                 order. Another index or count gives other numbers. A draw reads a variable when it runs.
         """
         seeds = np.random.SeedSequence(self.seed, spawn_key=self._key)
-        return _using((counters, np.random.default_rng(seeds)))
+        return _using((counters, None, np.random.default_rng(seeds)))
 
 
 def _draw_seed():
@@ -55,7 +55,9 @@ def _draw_seed():
 
 
 class _Context(threading.local):
-    current = None  # the pair of the counters, a list, and a generator that gives each draw a number
+    # The counters, a list; the number of rows of each, int32 [K], or None if they have equal parts; and a
+    # generator that gives each draw a number.
+    current = None
 
 
 _context = _Context()
@@ -70,10 +72,21 @@ def _using(context):
         _context.current = before
 
 
-def at_first_counter():
-    """Makes the draws in this context use the first of the present counters alone, for any number of rows."""
+def of_rows(rows, num_rows):
+    """Makes the draws in this context be for some rows of a batch, each at the counter that it has there.
+
+    Args:
+        rows: int64 [N], indices of rows in ascending order. The first axis of each draw has N rows, or a
+            multiple, in this order.
+        num_rows: int, the number of all rows of the batch.
+    """
     current = _context.current
-    return _using(None if current is None else (current[0][:1], current[1]))
+    if current is None or len(current[0]) == 1:
+        return _using(current)
+    counters, _, rng = current
+    places = rows // (num_rows // len(counters))
+    is_at = tf.equal(places, tf.range(len(counters), dtype=places.dtype)[:, tf.newaxis])
+    return _using((counters, tf.reduce_sum(tf.cast(is_at, tf.int32), axis=1), rng))
 
 
 def fork():
@@ -83,9 +96,9 @@ def fork():
     """
     if _context.current is None:
         return lambda number: contextlib.nullcontext()
-    counters, rng = _context.current
+    counters, sizes, rng = _context.current
     seed = int(rng.integers(2**62))
-    return lambda number: _using((counters, np.random.default_rng([seed, number])))
+    return lambda number: _using((counters, sizes, np.random.default_rng([seed, number])))
 
 
 def normal(shape):
@@ -106,7 +119,7 @@ def gamma(alpha):
     """Draws from Gamma distributions of scale 1. `alpha`: their shapes, float32 [N, ...]."""
     if _context.current is None:
         return tf.random.gamma((), alpha)
-    return _draw(lambda part, seed: tf.random.stateless_gamma(part.shape, seed, part), _split(alpha))
+    return _draw(lambda part, seed: tf.random.stateless_gamma(tf.shape(part), seed, part), _split(alpha))
 
 
 def categorical(logits, dtype):
@@ -133,19 +146,30 @@ def shuffle(x):
 
 
 def _split(x):
-    counters, _ = _context.current
-    return tf.split(x, len(counters)) if len(counters) > 1 else [x]
+    counters, sizes, _ = _context.current
+    if len(counters) == 1:
+        return [x]
+    return tf.split(x, len(counters) if sizes is None else _scale(sizes, tf.shape(x)[0]))
 
 
 def _split_shape(shape):
-    (counters, _), shape = _context.current, tf.convert_to_tensor(shape, dtype_hint=tf.int32)
-    part = tf.concat([shape[:1] // len(counters), shape[1:]], axis=0) if len(counters) > 1 else shape
-    return [part] * len(counters)
+    (counters, sizes, _), shape = _context.current, tf.convert_to_tensor(shape, dtype_hint=tf.int32)
+    if len(counters) == 1:
+        return [shape]
+    if sizes is None:
+        return [tf.concat([shape[:1] // len(counters), shape[1:]], axis=0)] * len(counters)
+    sizes = _scale(sizes, shape[0])
+    return [tf.concat([sizes[i : i + 1], shape[1:]], axis=0) for i in range(len(counters))]
+
+
+def _scale(sizes, total):
+    """Returns multiples of `sizes` whose sum is `total`."""
+    return sizes * (total // tf.maximum(tf.reduce_sum(sizes), 1))
 
 
 def _draw(draw, parts):
     """Calls `draw` with the part and the seed of each counter; concatenates the results."""
-    counters, rng = _context.current
+    counters, _, rng = _context.current
     # 62 random bits, so that two draws hardly ever have the same seed (number + index, count).
     number = int(rng.integers(1, 2**62))
     drawn = [

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
+from alf.core.nest_utils import BoundedTensorSpec, to_tensor_spec, zeros_from_spec
 from alf.data_structures import FIRST, OBSERVATION, OWNER, EnvStep, PolicyState, PolicyStep, TimeStep
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
 from alf.drivers.collector import Collector
@@ -17,6 +17,7 @@ from alf.drivers.env_specs import EnvSpecs
 from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
 from alf.errors import ConfigError, EnvError
 from alf.games import LearnerGroup, MappedEnvironment, PolicyGroup
+from alf.ops.draws import Stream
 from alf.policies import Policy
 from alf.policies.random_policy import RandomPolicy
 from alf.replay import UniformReplayer
@@ -295,6 +296,29 @@ def test_policies_draw_for_two_environments_in_one_call(kwargs):
         driver.stop()
     for name in "ab":
         assert {int(x) for e in learners[name].observed for x in e.action.ravel()} == {0, 1}
+
+
+def test_a_row_draws_the_same_whoever_shares_the_batch():
+    env = MappedEnvironment(CountingEnvironment(4, EPISODE), ("a", "b", "b", "a"), ("a", "b"))
+    observation, action = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())
+    action = BoundedTensorSpec(action.shape, action.dtype, 0, 10**6)
+    group = PolicyGroup(
+        {name: RandomPolicy(observation[OBSERVATION], action) for name in "ab"}, observation, action
+    )
+
+    @tf.function(autograph=False)
+    def act(owner, counters):
+        rows = owner.shape[0]
+        time_step, state = zeros_from_spec((group.time_step_spec, group.policy_step_spec.state), rows)
+        time_step = time_step._replace(observation={**time_step.observation, OWNER: owner})
+        with Stream(0).at([tuple(tf.unstack(x)) for x in tf.unstack(counters)]):
+            return group.rollout(time_step, state).action
+
+    owners = tf.constant([[0, 1, 1, 0], [1, 1, 1, 1], [1, 0, 0, 1]])
+    counters = tf.constant([[3, 0], [5, 2], [3, 1]], tf.int64)
+    alone = tf.concat([act(owners[i], counters[i : i + 1]) for i in range(3)], axis=0)
+    np.testing.assert_array_equal(act(tf.reshape(owners, [-1]), counters), alone)
+    assert len(set(alone.numpy().ravel())) == 12
 
 
 def make_learner_group(num_sequences):

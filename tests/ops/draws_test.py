@@ -25,7 +25,9 @@ KINDS = {
     ),
     "gamma": (lambda rows: draws.gamma(tf.fill((rows, 2), 4.0)), 4.0, 2.0),
     "categorical": (
-        lambda rows: draws.categorical(tf.math.log([[0.25, 0.75]] * rows), tf.int64)[:, tf.newaxis],
+        lambda rows: draws.categorical(tf.math.log(tf.tile([[0.25, 0.75]], (rows, 1))), tf.int64)[
+            :, tf.newaxis
+        ],
         0.75,
         math.sqrt(0.25 * 0.75),
     ),
@@ -77,29 +79,34 @@ def test_numbers_follow_from_stream_index_count_and_draw(kind):
 
 def test_without_a_stream_numbers_come_from_tensorflow():
     tf.random.set_seed(0)
-    with draws.at_first_counter(), draws.fork()(1):
+    with draws.of_rows(tf.constant([0, 2], tf.int64), 4), draws.fork()(1):
         ours = draws.normal((3,)), draws.uniform((3,))
     tf.random.set_seed(0)
     theirs = tf.random.normal((3,)), tf.random.uniform((3,))
     tf.nest.map_structure(np.testing.assert_array_equal, ours, theirs)
 
 
-def test_draws_at_the_first_counter_alone_have_any_number_of_rows():
-    counters = [(tf.constant(7), tf.constant(3)), (tf.constant(2), tf.constant(3))]
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_rows_draw_at_the_counters_that_they_have_in_the_batch(kind):
+    """Also none, all rows of a counter, or several numbers for each row."""
+    pairs = tf.constant([(7, 3), (2, 3), (7, 4)], tf.int64)
 
-    def draw_three():
-        return draws.normal((3, 2)), draws.categorical(tf.zeros((3, 100)), tf.int64)
+    def draw_rows(pairs, rows, num_rows, size):
+        with Stream(0).at([tuple(tf.unstack(x)) for x in tf.unstack(pairs)]):
+            with draws.of_rows(rows, num_rows):
+                x = KINDS[kind][0](size)
+            return x, draws.normal((6,))
 
-    with Stream(0).at(counters):
-        with draws.at_first_counter():
-            ours = draw_three()
-        after = draws.normal((4,))
-    with Stream(0).at(counters[:1]):
-        tf.nest.map_structure(np.testing.assert_array_equal, draw_three(), ours)
-    with Stream(0).at(counters):
-        draw_three_of_each = draws.normal((6, 2)), draws.categorical(tf.zeros((6, 100)), tf.int64)
-        np.testing.assert_array_equal(draws.normal((4,)), after)
-    tf.nest.map_structure(lambda x, y: np.testing.assert_array_equal(x[:3], y), draw_three_of_each, ours)
+    draw_some = tf.function(draw_rows, autograph=False)
+    alone = [draw_rows(pairs[i : i + 1], tf.range(4, dtype=tf.int64), 4, 8)[0] for i in range(3)]
+    for rows in ([0, 3, 9], [4, 5, 6, 7], [1, 4, 5, 8, 10, 11], []):
+        sizes = [sum(4 * i <= row < 4 * i + 4 for row in rows) for i in range(3)]
+        rows = tf.constant(rows, tf.int64)
+        for times in (1, 2):
+            found, after = draw_some(pairs, rows, 12, len(rows) * times)
+            expected = [x[: size * times] for x, size in zip(alone, sizes, strict=True)]
+            np.testing.assert_array_equal(found, tf.concat(expected, axis=0))
+            np.testing.assert_array_equal(after, draw_rows(pairs, tf.range(12, dtype=tf.int64), 12, 12)[1])
 
 
 def test_a_single_number():
