@@ -15,6 +15,7 @@ from alf.algorithms import DqnAlgorithm as DqnAlgorithm
 from alf.algorithms import ImpalaAlgorithm as ImpalaAlgorithm
 from alf.algorithms import PPOAlgorithm as PPOAlgorithm
 from alf.algorithms import SacAlgorithm as SacAlgorithm
+from alf.config.listing import settings as settings
 from alf.config.parsing import parse_config as parse_config
 from alf.data_structures import Experience as Experience
 from alf.data_structures import LossInfo as LossInfo
@@ -28,6 +29,7 @@ from alf.drivers import rollout_episodes as rollout_episodes
 from alf.errors import ConfigError as ConfigError
 from alf.evaluation.episodes import evaluate as evaluate
 from alf.evaluation.exporter import export as export
+from alf.evaluation.play import play as play
 from alf.games.policies import Policies as Policies
 from alf.learner import Learner as Learner
 from alf.learner import LearnerSettings as LearnerSettings
@@ -40,6 +42,8 @@ from alf.policies import EpsilonGreedyPolicy as EpsilonGreedyPolicy
 from alf.policies import Policy as Policy
 from alf.policies import SacPolicy as SacPolicy
 from alf.runs.saved_run import load_agent as load_agent
+from alf.tools.env_check import check as check
+from alf.tools.throughput import benchmark as benchmark
 from alf.training import Callback as Callback
 from alf.training import Evaluator as Evaluator
 from alf.training import Experiment as Experiment

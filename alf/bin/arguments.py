@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from alf.errors import ConfigError
 
-_ALGORITHM = "ppo"  # where only an environment is named
-
 
 class Arguments(NamedTuple):
     """What a command line has beside the flags of its subcommand.
@@ -116,12 +114,12 @@ def read_settings(arguments, known, what=None):
         a dict from full names to values.
     """
     from alf.config.parsing import bind
-    from alf.runs.presets import find_bindings
+    from alf.runs.presets import PRESET, find_bindings
 
     env = None if what is None else what.env
     algorithm, steps = (known[name].value if name in known else None for name in ("algorithm", "steps"))
     if algorithm is None and env is not None and not what.gin_files:
-        algorithm = _ALGORITHM
+        algorithm = PRESET
     settings = {name: _read(name, text) for name, text in arguments.settings.items()}
     bindings = find_bindings(env, algorithm, steps, settings, known)
     # Only now: a name that is wrong is the better reason.
@@ -130,6 +128,30 @@ def read_settings(arguments, known, what=None):
             raise ConfigError(f"--{name} has no value: write --{name}=VALUE")
     bind(bindings)
     return bindings
+
+
+def read_values(arguments, known):
+    """Reads the settings of a command line, for the function that does the work. Call it after `start_work`.
+
+    Args:
+        arguments: `Arguments`.
+        known: the subcommand's flags, a `flags.FlagValues`.
+
+    Returns:
+        a dict from short names to values.
+
+    Raises:
+        ConfigError: if settings have no value.
+    """
+    from alf.config.registry import import_settings
+    from alf.config.short_names import find_full_names
+
+    valueless = [name for name, text in arguments.settings.items() if text is None]
+    if valueless:
+        import_settings()
+        find_full_names(arguments.settings, (), known)  # a name that is wrong is the better reason
+        raise ConfigError(f"--{valueless[0]} has no value: write --{valueless[0]}=VALUE")
+    return {name: _read(name, text) for name, text in arguments.settings.items()}
 
 
 def _read(name, text):

@@ -130,12 +130,22 @@ def _explain(text):
 def arguments_are_flags(*names):
     """Context of a call whose arguments of these names are flags: its ConfigErrors name the flags.
 
-    "num_steps is 0" and "check_env.num_steps is 0" become "--num_steps is 0".
+    "num_steps is 0" and "check.num_steps is 0" become "--num_steps is 0", "overwrite=True" becomes
+    "--overwrite".
     """
+    known = "|".join(names)
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(re.sub(rf"^(\w+\.)?({'|'.join(names)})\b", r"--\2", str(error))) from error
+        text = re.sub(rf"^(?:\w+\.)?({known})\b|(?<![-\w.])({known})=(?:True\b)?", _name_flag, str(error))
+        raise ConfigError(text) from error
+
+
+def _name_flag(found):
+    """Returns the flag of an argument, for a match of `arguments_are_flags`."""
+    name = found[1] or found[2]
+    end = "=" if found[0].endswith("=") else ""
+    return f"-o{' ' * len(end)}" if name == "output" else f"--{name}{end}"
 
 
 class Stopper:

@@ -12,7 +12,8 @@ import json
 
 from absl import flags
 
-from alf.bin.acting import open_run
+from alf.bin.acting import start_acting
+from alf.bin.arguments import read_values
 from alf.bin.flags import make_flags
 
 FLAGS = make_flags("sample", "checkpoint", "policy", "seed")
@@ -27,9 +28,12 @@ def run(arguments):
     """Evaluates as the flags say; returns the exit status."""
     # More environments than episodes would only step for nothing.
     num_envs = min(FLAGS.parallel_envs, FLAGS.num_episodes)
-    with open_run(arguments, FLAGS, num_envs) as (agent, env, path):
-        from alf.evaluation.episodes import evaluate, summarize_episodes
+    run, settings = start_acting(arguments), read_values(arguments, FLAGS)
+    from alf.evaluation.episodes import evaluate, summarize_episodes
+    from alf.evaluation.open_run import open_run
 
+    given = FLAGS.checkpoint, FLAGS.policy, FLAGS.seed
+    with open_run(run, num_envs, settings, *given, flags=FLAGS) as (agent, env, path):
         episodes = evaluate(agent, env, FLAGS.num_episodes, not FLAGS.sample)
         figures, count = summarize_episodes(episodes), len(episodes.returns)
         # Before `close`, which may fail.

@@ -9,10 +9,11 @@ import os
 
 from absl import flags
 
-from alf.bin.acting import load_run
+from alf.bin.acting import start_acting
+from alf.bin.arguments import read_settings
 from alf.bin.command import arguments_are_flags
 from alf.bin.flags import make_flags
-from alf.config.parsing import check_dead_bindings
+from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_errors
 from alf.core.files import find_path
 from alf.errors import ConfigError
 
@@ -35,10 +36,17 @@ def run(arguments):
     # `export` checks this, too. Here it costs no import of TensorFlow and no policy.
     if os.path.lexists(find_path(output)) and not FLAGS.overwrite:
         raise ConfigError(f"-o {output}: this exists; --overwrite replaces an earlier export")
-    policy, path, _, names = load_run(arguments, FLAGS)
+    run = start_acting(arguments)
     from alf.evaluation.exporter import export
     from alf.games.players import select_policy
+    from alf.runs.saved_run import SavedRun
 
+    saved = SavedRun(run)
+    saved.read_config()
+    names = read_settings(arguments, FLAGS)
+    with wrong_calls_are_config_errors():
+        policy = saved.make_policy()
+    path = saved.restore(policy, FLAGS.checkpoint)
     try:
         policy = select_policy(policy, FLAGS.policy)
     except ConfigError as error:

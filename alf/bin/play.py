@@ -11,14 +11,16 @@ signal.
 """
 
 import signal
+import threading
 
 from absl import flags
 
-from alf.bin.acting import open_run
+from alf.bin.acting import start_acting
+from alf.bin.arguments import read_values
+from alf.bin.command import arguments_are_flags, exit_after
 from alf.bin.flags import make_flags
-from alf.bin.frames import check_path, open_window, record
 from alf.bin.signals import on_signal
-from alf.errors import ConfigError
+from alf.evaluation.frames import check_path
 
 FLAGS = make_flags(
     "sample",
@@ -31,61 +33,33 @@ FLAGS = make_flags(
 flags.DEFINE_integer("num_episodes", 1, "Episodes.", flag_values=FLAGS, lower_bound=1)
 
 
+_OF_PLAY = ("num_episodes", "output", "checkpoint", "policy", "seed", "overwrite")
+_START_SECONDS = 2.0  # until the process ends after a signal that comes before the first step
+
+
 def run(arguments):
     """Plays as the flags say; returns the exit status."""
-    video = FLAGS.output
-    if video is not None:
-        check_path(video, FLAGS.overwrite)
-    from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors
+    values = {name: FLAGS[name].value for name in _OF_PLAY}
+    with arguments_are_flags(*values):
+        if FLAGS.output is not None:  # `play` checks this, too. Here it costs no import of TensorFlow.
+            check_path(FLAGS.output, FLAGS.overwrite)
+        folder, settings = start_acting(arguments), read_values(arguments, FLAGS)
+        from alf.evaluation.play import play
 
-    # Before anything imports a graphics library, which reads these variables once.
-    choose_drivers()
-    with opengl_errors_are_config_errors(), open_run(arguments, FLAGS, 1, "rgb_array") as (agent, env, path):
-        from alf.environments import BatchedEnvironment
-        from alf.games.mapping import get_agents
+        signals, begins = [], threading.Event()
 
-        if env.batch_size != max(1, len(get_agents(env))):
-            raise ConfigError(
-                f"Experiment.env makes {env.batch_size} environments: to play in one it needs the "
-                "argument batch_size"
-            )
-        print(path, flush=True)
-        fps = getattr(env, "render_fps", BatchedEnvironment.render_fps)
-        signals = []
-        # Only a mark, which `play` looks at after each step: the frames so far become a whole video.
-        with on_signal((signal.SIGINT, signal.SIGTERM), signals.append):
-            with record(video, fps) if video else open_window(fps) as screen:
-                play(agent, env, screen, lambda: bool(signals) or screen.is_closed)
-        if video:
-            print(f"{screen.num_frames} frames in {video}")
+        def stop(signum):
+            signals.append(signum)
+            if not begins.is_set():  # there is no video yet, and an environment's constructor may hang
+                exit_after(_START_SECONDS, 128 + signum)
+
+        def should_stop():
+            begins.set()
+            return bool(signals)  # the frames so far become a whole video
+
+        with on_signal((signal.SIGINT, signal.SIGTERM), stop):
+            play(folder, **values, deterministic=not FLAGS.sample, should_stop=should_stop, **settings)
     if signals:
         print(f"stopped by {signal.Signals(signals[0]).name}")
         return 128 + signals[0]
     return 0
-
-
-def play(agent, env, screen, should_stop):
-    """Lets an agent act in one environment, shows each frame, and prints each episode that ends.
-
-    In a game of several agents, each agent has an episode of its own.
-    """
-    from alf.evaluation.episodes import evaluate
-    from alf.evaluation.video import render_frame
-
-    for i in range(FLAGS.num_episodes):
-        # One episode in each call: it is printed before the next one begins.
-        episodes = evaluate(
-            agent,
-            env,
-            1,
-            deterministic=not FLAGS.sample,
-            should_stop=should_stop,
-            on_step=lambda: screen.show(render_frame(env)),
-        )
-        # The episode that was cut off has no return worth printing.
-        if should_stop():
-            return
-        agents = [label for label in episodes.labels if label.startswith("agents/")]
-        for k, (total, length) in enumerate(zip(episodes.returns, episodes.lengths, strict=True)):
-            names = [f", {label.partition('/')[2]}" for label in agents if episodes.labels[label][k]]
-            print(f"episode {i + 1}{''.join(names)}: return {total:.6g}, length {length}", flush=True)

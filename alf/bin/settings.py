@@ -10,35 +10,18 @@ from alf.bin.arguments import refuse_settings
 from alf.bin.command import start_work
 from alf.bin.flags import make_flags
 from alf.bin.show import show
-from alf.config.listing import format_settings, list_settings
-from alf.errors import ConfigError
 
 FLAGS = make_flags()
 
 
 def run(arguments):
-    """Lists as the arguments say; returns the exit status.
-
-    A wrong gin file does not keep the settings back: the user may need them to mend it.
-    """
+    """Lists as the arguments say; returns the exit status."""
     refuse_settings(arguments, FLAGS)
-    gin_files = [name for name in arguments.names if name.endswith(".gin") or name.startswith("alf:")]
-    words = [name for name in arguments.names if name not in gin_files]
-    if len(words) > 1:
-        raise ConfigError(f"unexpected argument {words[1]!r}: name one")
     start_work()
-    from alf.config.hints import suggest_settings
-    from alf.config.parsing import parse_config
+    from alf.config.listing import settings
 
-    wrong = None
-    try:
-        parse_config(gin_files)
-    except ConfigError as error:
-        wrong = error
-    settings = list_settings(*words)
-    if not settings:
-        raise wrong or ConfigError(f"there is no setting {words[0]!r}{suggest_settings(words[0])}")
-    show(format_settings(settings))
-    if wrong is not None:
-        raise wrong
+    found = settings(*arguments.names)
+    show(found)
+    if found.problem is not None:
+        raise found.problem
     return 0

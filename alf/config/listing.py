@@ -7,14 +7,20 @@ settings` prints it, and docs/settings.md is made from ALF's part.
 
 import functools
 import inspect
+import os
 import re
 import sys
 import textwrap
 from typing import NamedTuple
 
 from alf.config import registry
+from alf.config.gin_files import EXAMPLES
+from alf.config.hints import suggest_settings
+from alf.config.parsing import parse_config
 from alf.config.registry import shorten
 from alf.config.settings import settings_of
+from alf.core.annotations import FilePath
+from alf.errors import ConfigError
 
 _WIDTH = 100
 _REQUIRED = "no default"
@@ -46,6 +52,53 @@ class Configurable(NamedTuple):
     owner: str  # the Python module if it is not ALF's own, or ""
     summary: str  # the first paragraph of the docstring
     parameters: tuple
+
+
+class Settings(NamedTuple):
+    """The settings that `settings` has found. `str(found)` is a text for people.
+
+    Attributes:
+        configurables: list of `Configurable`.
+        problem: ConfigError of a gin file that could not be read, or None.
+    """
+
+    configurables: list[Configurable]
+    problem: ConfigError | None
+
+    def __str__(self):
+        return format_settings(self.configurables)
+
+
+def settings(*names: FilePath) -> Settings:
+    """Lists settings with types, defaults and meanings, as `alf settings` does.
+
+        print(alf.settings("num_envs"))
+
+    Args:
+        *names: at most one word: the settings whose names have it, or those of a class or function of this
+            name. And gin files, "FILE.gin" or "alf:TASK": the settings of what they import are listed, too.
+
+    Returns:
+        `Settings`. A wrong gin file does not keep the settings back: the user may need them to mend it.
+
+    Raises:
+        ConfigError: if there is no such setting, or there are several words.
+    """
+    texts = [os.fspath(name) for name in names]
+    gin_files = [text for text in texts if text.endswith(".gin") or text.startswith(EXAMPLES)]
+    words = [text for text in texts if text not in gin_files]
+    if len(words) > 1:
+        raise ConfigError(f"unexpected argument {words[1]!r}: name one")
+    problem = None
+    with registry.own_config():
+        try:
+            parse_config(gin_files)
+        except ConfigError as error:
+            problem = error
+        found = list_settings(*words)
+    if not found:
+        raise problem or ConfigError(f"there is no setting {words[0]!r}{suggest_settings(words[0])}")
+    return Settings(found, problem)
 
 
 def list_settings(name=""):

@@ -2,7 +2,6 @@
 """Evaluates an agent in exactly N episodes."""
 
 import collections
-import contextlib
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +11,6 @@ import tensorflow as tf
 
 from alf.adapters import as_environment
 from alf.config.kinds import PositiveInt
-from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import Environment
 from alf.core.nest_utils import find_mismatch, to_tensor_spec
@@ -20,9 +18,9 @@ from alf.core.randomness import bootstrap_interval
 from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
 from alf.errors import ConfigError
+from alf.evaluation.open_run import open_run
 from alf.games.mapping import get_agents
-from alf.policies.agent import Agent
-from alf.runs.saved_run import SavedRun, make_env
+from alf.runs.saved_run import load_agent
 
 _NUM_ENVS = 8  # of a run
 
@@ -74,7 +72,9 @@ def evaluate(
         ConfigError: if the environment has other specs than the agent, or there is no such run.
     """
     if isinstance(agent, (str, os.PathLike)):
-        with _open_run(agent, env, num_episodes) as (saved_agent, own_env):
+        if env is not None:
+            return evaluate(load_agent(agent), env, num_episodes, deterministic, should_stop, on_step)
+        with open_run(agent, min(_NUM_ENVS, num_episodes), {}) as (saved_agent, own_env, _):
             return evaluate(saved_agent, own_env, num_episodes, deterministic, should_stop, on_step)
     if env is None:
         raise ConfigError("evaluate.env is None: name an environment, or a run in place of the agent")
@@ -125,20 +125,6 @@ def evaluate(
         labels=games.label(np.array(rows, int), np.array(owner, int)),
         wins=_find_wins(places, returns) if len(games.agents) > 1 else (),
     )
-
-
-@contextlib.contextmanager
-def _open_run(root_dir, env, num_episodes):
-    """Context that gives the `Agent` of a run, and `env` or an environment of the run's."""
-    run = SavedRun(root_dir)
-    # Gin's configuration is one for the whole process, and may be a run's that trains here.
-    with own_config():
-        run.read_config()
-        policy = run.make_policy()
-        own = make_env(None, min(_NUM_ENVS, num_episodes)) if env is None else None
-    run.restore(policy)
-    with contextlib.nullcontext() if own is None else contextlib.closing(own):
-        yield Agent(policy), env if own is None else own
 
 
 class _Games:

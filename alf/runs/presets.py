@@ -28,6 +28,7 @@ from alf.replay import find_files, read_row_spec
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import make_env
 
+PRESET = "ppo"  # where only an environment is named
 _FOLDER = Path(alf.__file__).with_name("presets")
 _EXPERIMENT = "", "alf.training.Experiment"
 _LOAD = "alf.environments.load.name"

@@ -11,7 +11,7 @@ from alf.testing.toy_environments import (
     NullEnvironment,
     RememberEnvironment,
 )
-from alf.tools.env_check import EnvReport, check_env
+from alf.tools.env_check import EnvReport
 
 __all__ = [
     "CountingEnvironment",
@@ -20,7 +20,6 @@ __all__ = [
     "MatchObservationEnvironment",
     "NullEnvironment",
     "RememberEnvironment",
-    "check_env",
     "rollout",
     "sample_action",
 ]

@@ -1,29 +1,42 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""check_env: finds problems of an environment, the settings for it, and its cost."""
+"""check: finds problems of an environment, the settings for it, and its cost."""
 
 import dataclasses
 import functools
 import os
 import re
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import gin
 import gymnasium
 import numpy as np
 
 from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.parsing import bind, check_dead_bindings, parse_config, wrong_calls_are_config_errors
+from alf.config.registry import bind_arguments, complete, find_argument, own_config
 from alf.config.settings import checked
+from alf.core.annotations import FilePath
 from alf.core.pickling import can_pickle
 from alf.environments.arguments import InfoKeys
-from alf.environments.load import find_env_fn, has_vector_entry
+from alf.environments.load import find_env_fn, has_vector_entry, load
 from alf.environments.python_env import MESSAGE_SECONDS, find_num_workers
 from alf.errors import ConfigError
+from alf.runs.experiment import Experiment
+from alf.runs.groups import split_in_groups
+from alf.runs.presets import find_bindings
+from alf.runs.what import find_what
 from alf.tools.env_hints import find_hints
 from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings
 from alf.workers.info import check_info_keys
 from alf.workers.inspector import Inspector
 from alf.workers.watched_thread import WatchedThread
 from alf.workers.worker_settings import WorkerTimeout
+
+_SIZES = ("alf.training.Experiment.num_envs", "alf.training.Experiment.num_groups")
+# Arguments that `load` uses itself; the others go to the constructor of the environments.
+_OF_BATCHES = ("seed", "num_workers", "render_mode", "max_random_steps")
 
 
 class CallCost(NamedTuple):
@@ -36,7 +49,7 @@ class CallCost(NamedTuple):
 
 @dataclasses.dataclass
 class EnvReport:
-    """The findings of `check_env`. `str(report)` is a text for people.
+    """The findings of `check`. `str(report)` is a text for people.
 
     Attributes:
         problems: list of texts; each problem prevents correct training.
@@ -73,6 +86,77 @@ class EnvReport:
 
 
 @checked
+def check(
+    *what: FilePath | Callable[..., Any] | gymnasium.Env,
+    num_steps: PositiveInt = 1000,
+    max_seconds: PositiveFloat = 60.0,
+    step_timeout: WorkerTimeout = 60.0,
+    start_timeout: WorkerTimeout = 120.0,
+    **settings: Any,
+) -> EnvReport:
+    """Steps an environment at random and returns its problems, hints and cost, as `alf check` does.
+
+        report = alf.check("CartPole-v1", max_episode_steps=100)
+        assert not report.problems
+
+    The environment is the one that `alf.environments.load` would make. It steps in a worker process, or in a
+    thread of this process if cloudpickle cannot pickle it. It takes `num_steps` steps, then the same steps
+    again with the same seed, to compare the results. Gin's configuration is the same afterwards.
+
+    Args:
+        *what: the `name` of `load`: an id, "module:Class", "FILE.py:Class" or a callable that returns one
+            environment. Or a `gymnasium.Env`, of which a copy is checked; or "FILE.gin", or "alf:TASK".
+        num_steps: int, the largest number of steps.
+        max_seconds: float, seconds after which it stops.
+        step_timeout, start_timeout: floats, seconds that a step or reset, or the constructor, may take. If
+            one takes longer, that is a problem, and the check ends.
+        **settings: settings by short or full names: `max_episode_steps=100`. An argument of the constructor
+            is one of `load`: `**{"load.size": 5}`.
+
+    Raises:
+        ConfigError: if a setting is wrong, or there is no such id.
+    """
+    named = find_what(*what)
+    limits: dict[str, Any] = {"num_steps": num_steps, "max_seconds": max_seconds}
+    limits |= {"step_timeout": step_timeout, "start_timeout": start_timeout}
+    with own_config():
+        parse_config(named.gin_files)
+        bindings = find_bindings(None, None, None, settings, (*limits,))
+        bind(bindings)
+        with wrong_calls_are_config_errors():
+            env, arguments = _read_arguments(named.env)
+            report = check_env(env, **limits, **arguments)
+        # After the check, in which the environment's constructor has read its bindings.
+        check_dead_bindings([x for x in bindings if complete(x) not in _SIZES])
+    return report
+
+
+def _read_arguments(env):
+    """Returns the name of an environment, and gin's other bindings of `load` as arguments of `check_env`.
+
+    It is `env`, or gin's if that is None.
+    """
+    make_env = gin.get_bindings("Experiment").get("env", load)
+    if make_env is not load and env is None:
+        raise ConfigError(
+            "Experiment.env is not alf.environments.load: alf check checks single environments, "
+            "alf.testing.EnvironmentContract tests batched ones"
+        )
+    given = {} if env is None else {"name": env}
+    # What gin would add to a call of `load`, without the call.
+    bound = bind_arguments(functools.partial(load, **given)).keywords
+    if "name" not in bound:
+        raise ConfigError(
+            'alf.environments.load.name is missing: write alf.environments.load.name = "CartPole-v1" in the '
+            "gin file, or name the environment, too"
+        )
+    arguments = {key: x for key, x in bound.items() if key not in ("name", *_OF_BATCHES)}
+    num_groups, num_envs = (find_argument(Experiment, name) for name in ("num_groups", "num_envs"))
+    _, size = split_in_groups(load, num_groups, num_envs or None)
+    return bound["name"], {**(size if num_envs else {}), **arguments}
+
+
+@checked
 def check_env(
     env: Any,
     num_steps: PositiveInt = 1000,
@@ -85,23 +169,14 @@ def check_env(
     start_timeout: WorkerTimeout = 120.0,
     **kwargs: Any,
 ) -> EnvReport:
-    """Steps an environment at random in a worker process and returns an `EnvReport`.
-
-    It takes `num_steps` steps, then the same steps again with the same seed, to compare the results. An
-    environment that cloudpickle cannot pickle steps in a thread of this process instead, which does not
-    survive a crash.
+    """Checks an environment without gin, see `check`.
 
     Args:
-        env: the `name` of `alf.environments.load`: an id, such as "CartPole-v1" or
-            "pettingzoo:MODULE:FUNCTION", or a callable that returns one environment. Or a `gymnasium.Env`, of
-            which a copy is checked.
-        num_steps: int, the largest number of steps.
+        env: as `what` of `check`, but no gin file.
+        num_steps, max_seconds, step_timeout, start_timeout: as in `check`.
         batch_size: int, how many environments will step together, for `EnvReport.num_workers`.
         max_episode_steps, info_keys, **kwargs: passed to `load`.
         seed: int, the seed of the environment and of the actions.
-        max_seconds: float, seconds after which it stops.
-        step_timeout, start_timeout: floats, seconds that a step or reset, or the constructor, may take. If
-            one takes longer, that is a problem, and the check ends.
 
     Raises:
         ConfigError: if a setting is wrong or there is no such id.

@@ -12,7 +12,7 @@ from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.policies.agent import Agent
-from alf.runs.presets import find_bindings, make_parts
+from alf.runs.presets import PRESET, find_bindings, make_parts
 from alf.runs.run_dir import choose_root_dir
 from alf.runs.what import find_what
 from alf.training.live_curve import LiveCurve, can_show_curves
@@ -70,7 +70,7 @@ def train(
     """
     named = find_what(_name_env(what))
     if not named.gin_files:
-        algorithm, steps = algorithm or "ppo", steps or _STEPS
+        algorithm, steps = algorithm or PRESET, steps or _STEPS
     names = filter(None, (algorithm, named.label))
     # Only while the parts are made, which then have their settings: another thread may train meanwhile.
     with own_config(), wrong_calls_are_config_errors():

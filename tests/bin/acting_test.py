@@ -71,6 +71,6 @@ def test_ctrl_c_before_anything_acts(root_of, command, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("alf.runs.saved_run.make_env", interrupt)
+    monkeypatch.setattr("alf.evaluation.open_run.make_env", interrupt)
     status, _, errors = command(evaluate, what=root_of("cartpole"))
     assert status == 130 and errors == ["error: stopped by SIGINT"]

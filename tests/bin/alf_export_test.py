@@ -79,7 +79,7 @@ def test_what_is_wrong_is_one_line(command, root_dir, tmp_path, monkeypatch, sub
         (dict(output=None), "error: -o is missing: name the folder to write"),
         (
             dict(output=other, overwrite=True),
-            f"error: --output '{other}' has 'notes.txt', which ALF has not written: it is not replaced",
+            f"error: -o '{other}' has 'notes.txt', which ALF has not written: it is not replaced",
         ),
     ]:
         with subtests.test(str(flags)):

@@ -14,10 +14,10 @@ import gin
 import numpy as np
 import pytest
 
+import alf
 from alf.bin import benchmark
 from alf.data_structures import FIRST, count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
-from alf.runs.saved_run import SavedRun
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
 from alf.tools.throughput import cpu_seconds, measure
 from alf.training import Experiment
@@ -121,24 +121,43 @@ def test_a_run_gives_its_configuration_and_its_policy(bench, root_of, learners):
     before = list_files()
     status, result, _ = bench(what=root_dir, settings=["--unroll_length=2"], sample_only=True)
     assert status == 0 and result["checkpoint"].endswith("ckpt-2")
-    assert gin.query_parameter("Experiment.unroll_length") == 2
-    saved = SavedRun(root_dir)
-    policy = Experiment().make_policy(*saved.description[:3])  # gin still has the run's configuration
-    saved.restore(policy)
+    assert result["settings"] == ["Experiment.unroll_length = 2"]
+    policy = alf.load_agent(root_dir).policy
     for a, b in zip(policy.variables, learners[0][0].policy.variables, strict=True):
         np.testing.assert_array_equal(a, b)
     assert any((a != b.numpy()).any() for a, b in zip(learners[0][1], learners[0][0].variables, strict=True))
     assert list_files() == before
 
 
-def test_the_result_is_there_though_an_environment_cannot_be_closed(bench, monkeypatch, capsys):
+def test_alf_benchmark_in_python():
+    """It returns what the command prints; gin is as it was."""
+    gin.clear_config()
+    small = dict(num_envs=4, num_groups=1, unroll_length=4, fc_layer_params=(8,), measure_seconds=0.2)
+    result = alf.benchmark("CartPole-v1", algorithm="impala", **small)
+    assert result["what"] == ["CartPole-v1"] and "Experiment.num_envs = 4" in result["settings"]
+    assert result["sampling"]["env_steps"] > 0 and result["training"]["updates_per_second"] > 0
+    assert not gin.config._CONFIG
+    for given, message in (
+        (dict(measure_seconds=0.0), "^benchmark.measure_seconds is 0.0: it must be a number at least 0.1$"),
+        (dict(checkpoint="best"), "^checkpoint is 'best': it needs the folder of the run that has it$"),
+        (dict(measure_second=1), "did you mean --measure_seconds"),
+    ):
+        with pytest.raises(alf.ConfigError, match=message):
+            alf.benchmark("CartPole-v1", **given)
+
+
+def test_the_result_is_there_though_an_environment_cannot_be_closed(bench, monkeypatch):
     def close(self):
         raise RuntimeError("the end is broken")
 
     monkeypatch.setattr("gymnasium.envs.classic_control.CartPoleEnv.close", close)
-    with pytest.raises(RuntimeError, match="the end is broken"):
-        bench(KINDS["cartpole"], sample_only=True)
-    assert json.loads(capsys.readouterr().out)["sampling"]["env_steps"] > 0
+    shown = []
+    monkeypatch.setattr(
+        "alf.tools.throughput.logging.exception", lambda text: shown.append(sys.exc_info()[1])
+    )
+    status, result, _ = bench(KINDS["cartpole"], sample_only=True)
+    assert status == 0 and result["sampling"]["env_steps"] > 0
+    assert "the end is broken" in str(shown[0])
 
 
 WRONG = [
@@ -150,7 +169,7 @@ WRONG = [
     ),
     (
         {"config": KINDS["cartpole"], "checkpoint": "best"},
-        "^error: --checkpoint=best: it needs the folder of the run that has it$",
+        "^error: --checkpoint is 'best': it needs the folder of the run that has it$",
     ),
     ({"config": KINDS["cartpole"], "settings": ["--Experiment.num_envs=0"]}, "num_envs is 0"),
     ({"config": ""}, 'write alf.environments.load.name = "CartPole-v1"'),

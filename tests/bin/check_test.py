@@ -4,8 +4,11 @@
 import inspect
 import sys
 
+import gin
+import gymnasium
 import pytest
 
+import alf
 from alf.bin import check as command_of_check
 from alf.tools import env_check
 
@@ -89,9 +92,32 @@ def test_a_class_of_a_module_in_the_current_directory(check, tmp_path, monkeypat
 
 
 def test_the_defaults_are_those_of_the_function():
-    parameters = inspect.signature(env_check.check_env).parameters
+    parameters = inspect.signature(env_check.check).parameters
     for name in ("num_steps", "max_seconds", "step_timeout", "start_timeout"):
         assert command_of_check.FLAGS[name].default == parameters[name].default, name
+
+
+def test_alf_check_in_python(tmp_path, monkeypatch):
+    """It takes what the command takes, and an environment of the caller's; gin is as it was."""
+    gin.clear_config()
+    monkeypatch.setattr("sys.path", list(sys.path))
+    report = alf.check("MountainCar-v0", num_steps=8, max_episode_steps=4, **{"load.batch_size": 7})
+    assert (report.problems, report.num_steps, report.num_episodes) == ([], 8, 2)
+    assert "7 steps take" in report.num_workers_reason
+    report = alf.check(gymnasium.make("MountainCar-v0"), num_steps=8)
+    assert (report.problems, report.num_steps) == ([], 8)
+    (tmp_path / "broken_env_module.py").write_text(BROKEN)
+    (tmp_path / "mine.gin").write_text(GIN)
+    report = alf.check(tmp_path / "mine.gin", num_steps=8)
+    assert "the observation has values from 0 to 2" in report.problems[0]
+    assert not gin.config._CONFIG
+    for given, message in (
+        (dict(num_steps=0), "^check.num_steps is 0"),
+        (dict(num_step=9), "did you mean --num_steps"),
+        ({"Summaries.interval": 3}, "nothing reads the gin"),
+    ):
+        with pytest.raises(alf.ConfigError, match=message):
+            alf.check("CartPole-v1", **given)
 
 
 def test_a_problem_is_status_1(check):

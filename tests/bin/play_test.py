@@ -8,17 +8,19 @@ import sys
 import time
 import tracemalloc
 
+import gin
 import imageio_ffmpeg
 import numpy as np
 import PIL.Image
 import PIL.ImageSequence
 import pytest
 
+import alf
 from alf.bin import play
-from alf.bin.frames import VideoFile, open_window, record
 from alf.config.gin_files import AGENTS
 from alf.environments import load
 from alf.errors import ConfigError, EnvError, SaveError
+from alf.evaluation.frames import VideoFile, Window, open_window, record
 from alf.evaluation.video import opengl_errors_are_config_errors, render_frame
 from alf.runs.packed_agent import pack_agent
 from tests.bin.frameless_envs import NoFrames, RendersText
@@ -97,6 +99,28 @@ def test_a_seed_and_exploration(root_of, command, tmp_path):
     assert play_once(seed=1) != play_once(seed=1, sample=True)
 
 
+def test_alf_play_in_python(root_of, tmp_path, capsys):
+    """It does what the command does, and leaves gin as it was."""
+    gin.clear_config()
+    video = tmp_path / "a.gif"
+    given = dict(output=video, num_episodes=2, seed=1, max_episode_steps=4)
+    episodes = alf.play(root_of("cartpole"), **given)
+    assert (episodes.returns.tolist(), episodes.lengths.tolist()) == ([4, 4], [4, 4])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == [f"episode {i}: return 4, length 4" for i in (1, 2)] + [f"10 frames in {video}"]
+    assert len(read_video(video)[0]) == 10 and not gin.config._CONFIG
+    counts = iter([False] * 7 + [True] * 9)
+    given["overwrite"] = True
+    assert alf.play(root_of("cartpole"), **given, should_stop=lambda: next(counts)).lengths.tolist() == [4]
+    for wrong, message in (
+        (dict(output=video, overwrite=False), "output is .*: this exists; overwrite=True replaces a file"),
+        (dict(num_episodes=0), "play.num_episodes is 0"),
+        (dict(num_episode=3), "--num_episode: there is no such flag; did you mean --num_episodes"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            alf.play(root_of("cartpole"), **{**given, **wrong})
+
+
 def test_a_setting_of_the_environment(root_of, command, tmp_path):
     params = ["alf.environments.load.max_episode_steps = 4"]
     values = dict(num_episodes=3, settings=params)
@@ -117,7 +141,7 @@ def test_a_file_that_cannot_be_written(root_of, command, tmp_path, subtests):
         with subtests.test(video):
             status, out, errors = command(play, what=root_of("cartpole"), output=str(tmp_path / video))
             assert (status, out) == (2, "") and len(errors) == 1
-            assert re.search(f"error: -o .*{message}", errors[0])
+            assert re.search(f"error: -o is .*{message}", errors[0])
     assert (tmp_path / "there.gif").read_text() == "mine"
 
 
@@ -265,8 +289,8 @@ def test_frames_are_shown_at_their_speed_until_the_window_is_closed(screen):
 
 
 def test_the_window_is_closed(screen, root_of, command, monkeypatch):
-    monkeypatch.setattr("alf.bin.frames.Window.is_closed", True, raising=False)
-    monkeypatch.setattr("alf.bin.frames.Window.show", lambda self, frame: setattr(self, "is_closed", True))
+    monkeypatch.setattr(Window, "is_closed", True, raising=False)
+    monkeypatch.setattr(Window, "show", lambda self, frame: setattr(self, "is_closed", True))
     status, out, errors = command(play, what=root_of("cartpole"), num_episodes=5)
     assert (status, errors) == (0, []) and len(out.splitlines()) == 1
 

@@ -163,13 +163,13 @@ def test_what_is_wrong_is_one_line(call, folder, subtests):
     output = "--output=wrong.png"
     columns = "env_steps, metrics/AverageReturn, seconds, train/loss"
     cases = {
-        ("runs",): (2, "--output is missing: name the file of the picture, or ask for scores"),
+        ("runs",): (2, "-o is missing: name the file of the picture, or ask for scores"),
         ("runs", output, "--score_range=*=0,1"): (2, "--score_range is *=0,1: it needs scores, the table"),
         ("runs", "--scores=last", "--score_range=*=1"): (2, "--score_range=*=1: it must be ENVIRONMENT=LOW,"),
         ("all=runs", "all=dqn", "--scores=last", output): (2, "'all' has runs of A-v1, B-v1: give each"),
         (output,): (2, "no run is named: alf plot DIR... -o FILE.png"),
-        ("runs", "--output=x.doc"): (2, "--output is x.doc: it must end in .pdf, .png, .svg"),
-        ("runs", "--output=x"): (2, "--output is x: it must end in .pdf, .png, .svg"),
+        ("runs", "--output=x.doc"): (2, "-o is x.doc: it must end in .pdf, .png, .svg"),
+        ("runs", "--output=x"): (2, "-o is x: it must end in .pdf, .png, .svg"),
         ("runs", "--output=nowhere/x.png"): (1, "nowhere/x.png cannot be written: No such file or directory"),
         ("runs", output, "--smoothing=0"): (2, "--smoothing is 0.0: it must be a number at least 1"),
         ("runs", output, "--smoothing=1e-300"): (2, "--smoothing is 1e-300: it must be a number at least 1"),

@@ -5,7 +5,9 @@ import argparse
 import re
 
 import gin
+import pytest
 
+import alf
 from alf.config import registry
 from alf.config.listing import (
     Configurable,
@@ -158,3 +160,23 @@ def test_what_is_of_others_says_so():
     assert [x.name for x in list_own() if x.owner] == []
     (found,) = [x for x in list_settings("listing_test") if x.name == "Registered"]
     assert found.owner == "argparse"
+
+
+def test_alf_settings_takes_what_the_command_takes(tmp_path):
+    """A wrong gin file keeps nothing back; gin is as it was."""
+    gin.clear_config()
+    found = alf.settings("StopCriteria")
+    assert [x.name for x in found.configurables] == ["StopCriteria"] and found.problem is None
+    assert str(found) == format_settings(list_settings("StopCriteria"))
+    path = tmp_path / "wrong.gin"
+    path.write_text("StopCriteria.num_iterations = 3\nNothing.x = 1\n")
+    found = alf.settings("StopCriteria", path)
+    assert len(found.configurables) == 1 and "Nothing" in str(found.problem)
+    assert not gin.config._CONFIG
+    for names, message in (
+        (("nope",), "there is no setting 'nope'"),
+        (("Adam", "oops"), "unexpected argument 'oops': name one"),
+        (("nope", path), "Nothing"),
+    ):
+        with pytest.raises(alf.ConfigError, match=message):
+            alf.settings(*names)

@@ -83,7 +83,7 @@ def test_the_api_has_the_public_classes(site):
             name for name in names if name not in described and f'id="alf.{package}.{name}' not in text
         ]
         assert names and not missing, (package, missing)
-    others = {"Experience", "LossInfo", "TimeStep", "ObservationNormalizer", "FrameStacker", "check_env"}
+    others = {"Experience", "LossInfo", "TimeStep", "ObservationNormalizer", "FrameStacker", "check"}
     others |= {"vtrace", "policy_gradient_loss", "calc_loss", "rollout_step"}
     others |= {"OneTimeReplayer", "UniformReplayer", "PrioritizedReplayer", "HybridReplayer"}
     assert not others - described

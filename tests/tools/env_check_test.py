@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 from alf.environments.python_env import MESSAGE_SECONDS
 from alf.errors import ConfigError
-from alf.testing import check_env
+from alf.tools.env_check import check_env
 from tests.tools.checked_envs import BOX, Asleep, Locked, Overridden, Steady, Unclosable, right
 from tests.workers.envs import REFUSED_SPACES
 

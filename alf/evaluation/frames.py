@@ -25,11 +25,11 @@ def check_path(path, overwrite):
     """Raises ConfigError if it is known before the start that no video can be written to `path`."""
     folder = os.path.dirname(os.path.abspath(path))
     if os.path.splitext(path)[1] not in _FORMATS:
-        raise ConfigError(f"-o {path}: the file's name must end in {' or '.join(_FORMATS)}")
+        raise ConfigError(f"output is {path}: the file's name must end in {' or '.join(_FORMATS)}")
     if not os.path.isdir(folder):
-        raise ConfigError(f"-o {path}: there is no folder {folder}")
+        raise ConfigError(f"output is {path}: there is no folder {folder}")
     if os.path.isdir(path) or (os.path.exists(path) and not overwrite):
-        raise ConfigError(f"-o {path}: this exists; --overwrite replaces a file")
+        raise ConfigError(f"output is {path}: this exists; overwrite=True replaces a file")
     import_extra("imageio_ffmpeg", "video")
 
 
@@ -50,7 +50,7 @@ def record(path, fps):
             # if it still runs, then the file gets its place, or is removed after an error.
             unfinished = stack.enter_context(replace_file(path)).name
         except OSError as error:
-            raise SaveError(f"-o {path}: {error}") from None
+            raise SaveError(f"{path} cannot be written: {error}") from None
         messages = stack.enter_context(tempfile.TemporaryFile())
         video = VideoFile(unfinished, os.path.splitext(path)[1], fps, messages)
         stack.callback(video.kill)
@@ -139,7 +139,7 @@ def open_window(fps):
     try:
         pygame.display.init()
     except pygame.error as error:
-        raise ConfigError(f"there is no screen ({error}): record with -o FILE.mp4") from None
+        raise ConfigError(f"there is no screen ({error}): record with output=FILE.mp4") from None
     try:
         yield Window(pygame, fps)
     finally:
