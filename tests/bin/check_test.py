@@ -101,7 +101,7 @@ def test_alf_check_in_python(tmp_path, monkeypatch):
     """It takes what the command takes, and an environment of the caller's; gin is as it was."""
     gin.clear_config()
     monkeypatch.setattr("sys.path", list(sys.path))
-    report = alf.check("MountainCar-v0", num_steps=8, max_episode_steps=4, **{"load.batch_size": 7})
+    report = alf.check("MountainCar-v0", num_steps=8, max_episode_steps=4, num_envs=14)
     assert (report.problems, report.num_steps, report.num_episodes) == ([], 8, 2)
     assert "7 steps take" in report.num_workers_reason
     report = alf.check(gymnasium.make("MountainCar-v0"), num_steps=8)

@@ -257,7 +257,7 @@ def test_an_environment_of_many(root_of, command, tmp_path):
         "@gin.configurable\ndef many(seed):\n    return load('CartPole-v1', 3, seed=seed)\n"
     )
     sys.path.insert(0, str(tmp_path))
-    params = ["Experiment.env = @many_envs.many"]
+    params = ["Experiment.env = @many_envs.many", "Experiment.num_envs = None"]
     values = dict(what=root_of("cartpole"), output=str(tmp_path / "a.gif"), settings=params)
     status, _, errors = command(play, **values)
     assert status == 2 and "env makes 3 environments" in errors[0] and "batch_size" in errors[0]
