@@ -84,6 +84,18 @@ def test_one_sub_environment_waits_for_the_next_unroll():
         collect(SyncOffPolicyDriver, [CountingTFEnvironment(2)], sticky=True)
 
 
+WRONG = [  # a function that makes the environment, the error, and a part of it
+    (lambda: RaisingTFEnvironment("bug"), KeyError, rf"(?s){__file__}.*raise KeyError.*my own bug"),
+    (lambda: Misfit(), ConfigError, r"^Misfit returned a time step that differs .* \(2, 2\) instead"),
+]
+
+
+@pytest.mark.parametrize("make, error, message", WRONG)
+def test_what_an_environment_does_wrong_names_it(make, error, message):
+    with pytest.raises(error, match=message):
+        collect(SyncOffPolicyDriver, [make()])
+
+
 def test_each_needs_a_thread_of_its_own():
     envs = [CountingTFEnvironment(2, 4, i) for i in range(2)]
     with pytest.raises(ConfigError, match="num_env_threads is 1: leave it out, because a TFEnvironment"):
@@ -183,22 +195,12 @@ def test_an_operation_that_fails_is_an_error_of_its_environment(driver_class, ki
         collect(driver_class, envs)
 
 
-def test_an_error_of_the_trace_shows_the_line_of_the_environment():
-    with pytest.raises(KeyError, match=rf"(?s){__file__}.*raise KeyError.*my own bug"):
-        collect(SyncOffPolicyDriver, [RaisingTFEnvironment("bug")])
-
-
 class Misfit(CountingTFEnvironment):
     """Returns observations of another shape than its spec says."""
 
     def _current_time_step(self):
         step = super()._current_time_step()
         return step._replace(observation=step.observation[:, :2])
-
-
-def test_a_time_step_that_does_not_fit_its_spec_is_named():
-    with pytest.raises(ConfigError, match=r"^Misfit returned a time step that differs .* \(2, 2\) instead"):
-        collect(SyncOffPolicyDriver, [Misfit()])
 
 
 def test_an_environment_of_tf_agents_itself():

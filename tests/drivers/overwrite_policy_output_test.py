@@ -68,11 +68,13 @@ def test_without_the_setting_they_are_the_policys():
     assert np.any(unroll.action[:-1] != (step % 3 == 0))
 
 
-def test_actions_that_break_their_spec():
-    with pytest.raises(ConfigError, match=r"envs\[0\].taken_action\(\) returned"):
-        collect(SyncOffPolicyDriver, Mumbling(2, 5), overwrite_policy_output=True)
+WRONG = [
+    (lambda: Mumbling(2, 5), r"envs\[0\].taken_action\(\) returned"),
+    (lambda: CountingEnvironment(2, 5), "overwrite_policy_output is True, but an environment has no"),
+]
 
 
-def test_an_environment_that_cannot_say():
-    with pytest.raises(ConfigError, match="overwrite_policy_output is True, but an environment has no"):
-        collect(SyncOffPolicyDriver, CountingEnvironment(2, 5), overwrite_policy_output=True)
+@pytest.mark.parametrize("make, message", WRONG)
+def test_what_an_environment_says_wrongly_or_cannot_say(make, message):
+    with pytest.raises(ConfigError, match=message):
+        collect(SyncOffPolicyDriver, make(), overwrite_policy_output=True)

@@ -165,6 +165,23 @@ def test_a_buffer_is_written_while_training_goes_on(tmp_path, monkeypatch):
     assert at_end[-1] == 8, "the last one is complete when the run ends"
 
 
+WRONG = [
+    (
+        dict(checkpoint_replay_buffer=True, **UNROLLS),
+        "replay_buffer is True, but exp_replayer is 'one_time'",
+    ),
+    (dict(num_envs=0), "Experiment.num_envs is 0: .* num_collectors or an offline_buffer"),
+    (dict(offline_buffer_length=3), "Experiment.offline_buffer_length is set, but offline_buffer is"),
+    (dict(offline_buffer="x", offline_buffer_length=0), "Experiment.offline_buffer_length is 0: it must be"),
+]
+
+
+@pytest.mark.parametrize("settings, message", WRONG)
+def test_what_cannot_train_is_refused(tmp_path, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        make_trainer(tmp_path, **settings)
+
+
 def test_an_error_of_the_writing_thread_ends_the_run(tmp_path, monkeypatch):
     def fail(self, path, compress):
         raise OSError("no space left")
@@ -201,11 +218,6 @@ def test_a_run_that_fails_waits_until_its_buffer_is_written(tmp_path, monkeypatc
         assert os.path.exists(buffer_file(tmp_path))
     finally:
         is_awaited.set()
-
-
-def test_a_replayer_without_a_buffer_cannot_be_in_a_checkpoint(tmp_path):
-    with pytest.raises(ConfigError, match="replay_buffer is True, but exp_replayer is 'one_time'"):
-        make_trainer(tmp_path, checkpoint_replay_buffer=True, **UNROLLS)
 
 
 def copy_file(path):
@@ -261,13 +273,6 @@ def test_several_files(tmp_path, recorded, num_groups, length, held):
     assert offline.num_steps() == 2 * 2 * 4 * held  # files, environments, sub-environments
 
 
-def test_a_length_without_files(tmp_path):
-    with pytest.raises(ConfigError, match="Experiment.offline_buffer_length is set, but offline_buffer is"):
-        make_trainer(tmp_path, offline_buffer_length=3)
-    with pytest.raises(ConfigError, match="Experiment.offline_buffer_length is 0: it must be"):
-        make_trainer(tmp_path, offline_buffer="x", offline_buffer_length=0)
-
-
 @pytest.mark.parametrize("num_groups", [0, 2])
 def test_a_damaged_file(tmp_path, recorded, num_groups):
     with open(recorded, "rb") as file:
@@ -277,11 +282,6 @@ def test_a_damaged_file(tmp_path, recorded, num_groups):
     with pytest.raises(ConfigError, match="replay_buffer.npz"):
         make_trainer(tmp_path / "offline", num_groups=num_groups, offline_buffer=recorded)
     assert not (tmp_path / "offline").exists()
-
-
-def test_nothing_to_learn_from(tmp_path):
-    with pytest.raises(ConfigError, match="Experiment.num_envs is 0: .* num_collectors or an offline_buffer"):
-        make_trainer(tmp_path, num_envs=0)
 
 
 def test_several_batches_for_each_training(tmp_path):
