@@ -396,6 +396,7 @@ def test_what_an_environment_raises_ends_the_run(recorded):
 WRONG = [
     ({"num_collectors": 0}, "num_collectors is 0: it must be an integer, at least 1"),
     ({"num_groups": 0}, "RayCollectors.num_groups is 0"),
+    ({"num_envs": 5}, f"RayCollectors.num_envs is 5: it must be {2 * B}, num_groups = 2 groups of {B}"),
     ({"num_unrolls": 3}, "RayCollectors.num_unrolls is 3, more than num_groups = 2"),
     ({"max_requests_in_flight": 0}, "RayCollectors.max_requests_in_flight is 0"),
     ({"broadcast_interval": 0}, "RayCollectors.broadcast_interval is 0"),
