@@ -52,6 +52,7 @@ def make_trainer(
     policy=EpsilonGreedyPolicy,
     algorithm=DqnAlgorithm,
     num_groups=2,
+    num_envs=None,
     offline_buffer=None,
     unroll_length=5,
     driver=SyncOffPolicyDriver,
@@ -63,6 +64,7 @@ def make_trainer(
     experiment = Experiment(
         make_env,
         num_groups,
+        num_envs,
         policy=policy,
         algorithm=algorithm,
         exp_replayer=replayer,
@@ -259,28 +261,28 @@ def test_training_from_a_file_and_fresh_experience(tmp_path, recorded):
     assert trainer.learner.train_step_counter > 0
 
 
-@pytest.mark.parametrize("num_groups", [0, 2])
+@pytest.mark.parametrize("num_envs", [0, None])
 @pytest.mark.parametrize("length, held", [(None, 20), (7, 7)])
-def test_several_files(tmp_path, recorded, num_groups, length, held):
+def test_several_files(tmp_path, recorded, num_envs, length, held):
     trainer = make_trainer(
         tmp_path / "run",
-        num_groups=num_groups,
+        num_envs=num_envs,
         offline_buffer=[recorded, copy_file(recorded)],
         offline_buffer_length=length,
     )
     replayer = trainer.learner.replayer
-    offline = replayer.offline if num_groups else replayer
+    offline = replayer.offline if num_envs is None else replayer
     assert offline.num_steps() == 2 * 2 * 4 * held  # files, environments, sub-environments
 
 
-@pytest.mark.parametrize("num_groups", [0, 2])
-def test_a_damaged_file(tmp_path, recorded, num_groups):
+@pytest.mark.parametrize("num_envs", [0, None])
+def test_a_damaged_file(tmp_path, recorded, num_envs):
     with open(recorded, "rb") as file:
         content = file.read()
     with open(recorded, "wb") as file:
         file.write(content[: len(content) // 2])
     with pytest.raises(ConfigError, match="replay_buffer.npz"):
-        make_trainer(tmp_path / "offline", num_groups=num_groups, offline_buffer=recorded)
+        make_trainer(tmp_path / "offline", num_envs=num_envs, offline_buffer=recorded)
     assert not (tmp_path / "offline").exists()
 
 
