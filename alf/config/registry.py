@@ -371,8 +371,9 @@ def _find_entry(make):
     # Gin makes of "@scope/Mine" a function, or a class whose metaclass has one, that enters the scope and
     # calls `Mine`.
     call = type(make).__call__ if inspect.isclass(make) else make
-    entered = inspect.getclosurevars(call).nonlocals if inspect.isfunction(call) else {}
-    if "scope_components" in entered:
+    # Asked by name: a variable of the user's function may have no value yet.
+    if inspect.isfunction(call) and "scope_components" in call.__code__.co_freevars:
+        entered = inspect.getclosurevars(call).nonlocals
         inner = make.__base__ if inspect.isclass(make) else entered["fn_or_cls"]
         return _find_entry(inner)[0], entered["scope_components"]
     entry = gin.config._inverse_lookup(make)

@@ -158,7 +158,8 @@ def cut(nest, part):
 def test_a_run_learns_from_a_data_set(folder, num_groups):
     make_data_set("mine/torque-v0")  # as of Pendulum-v1
     gin.parse_config(f"""
-        Experiment.num_groups = {num_groups}
+        Experiment.num_groups = 1
+        Experiment.num_envs = {None if num_groups else 0}
         Experiment.offline_buffer = "minari:mine/torque-v0"
         Experiment.policy = @SacPolicy
         Experiment.algorithm = @SacAlgorithm
