@@ -13,10 +13,10 @@ import threading
 
 from absl import app, flags, logging
 
-from alf.bin.arguments import split_arguments
+from alf.bin.arguments import find_what, read_what, split_arguments
 from alf.bin.flags import describe, describe_all
 from alf.bin.show import show
-from alf.bin.signals import raise_interrupts
+from alf.bin.signals import list_hangups, on_signal, raise_interrupts
 from alf.config.parsing import first_line
 from alf.core.startup import import_tensorflow
 from alf.errors import ConfigError, DivergedError, EnvError, FolderError, LostPeerError, SaveError, StallError
@@ -173,6 +173,27 @@ class Stopper:
             self.runner.stop_reason = f"stopped by {signal.Signals(signum).name}"
         else:  # Nothing has begun, so nothing is lost. The main thread may hang in a constructor.
             exit_after(_START_SECONDS, 128 + signum)
+
+
+def run_many(arguments, known, carry_out):
+    """Runs a command that trains many times; returns the exit status.
+
+    Args:
+        arguments: `Arguments`.
+        known: the subcommand's flags, a `flags.FlagValues`.
+        carry_out: callable (`Stopper`) -> the exit status, called once gin's configuration says what to
+            train.
+    """
+    what, stopper = find_what(arguments), Stopper()
+    # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
+    start_work()
+    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
+        read_what(what, arguments, known)
+        status = carry_out(stopper)
+    if stopper.signum is None:
+        return status
+    show(f"{stopper.runner.stop_reason}; the same command goes on")
+    return 128 + stopper.signum
 
 
 def exit_after(seconds, status):

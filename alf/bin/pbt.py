@@ -11,17 +11,13 @@ The exit status is 0 if the study has ended, 1 after an error, 2 if a setting is
 number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the members are saved first.
 """
 
-import signal
-
 from absl import flags
 
-from alf.bin.arguments import check_says_what, find_what, read_what
-from alf.bin.command import Stopper, start_work
+from alf.bin.arguments import check_says_what
+from alf.bin.command import run_many
 from alf.bin.flags import make_flags
-from alf.bin.show import show
-from alf.bin.signals import list_hangups, on_signal
 from alf.studies.resources import Resources
-from alf.studies.run_population import check_flags, run_population
+from alf.studies.run_study import check_population, run_population
 
 FLAGS = make_flags("algorithm", "steps", *Resources._fields, output="Folder of the study.")
 flags.DEFINE_integer("population", None, "Number of members, at least 2.", flag_values=FLAGS)
@@ -30,14 +26,11 @@ flags.DEFINE_integer("population", None, "Number of members, at least 2.", flag_
 def run(arguments):
     """Trains a population as the flags say; returns the exit status."""
     check_says_what(arguments)
-    what = find_what(arguments)
     resources = Resources(*(FLAGS[name].value for name in Resources._fields))
-    check_flags(FLAGS.output, FLAGS.population, resources)
-    stopper = Stopper()
-    # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
-    start_work()
-    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        read_what(what, arguments, FLAGS)
-        reason = run_population(FLAGS.output, FLAGS.population, resources, stopper.watch)
-    show(reason)
-    return 0 if stopper.signum is None else 128 + stopper.signum
+    check_population(FLAGS.output, FLAGS.population, resources)
+
+    def carry_out(stopper):
+        run_population(FLAGS.output, FLAGS.population, resources, stopper.watch)
+        return 0
+
+    return run_many(arguments, FLAGS, carry_out)

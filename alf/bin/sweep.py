@@ -11,17 +11,14 @@ The exit status is 0 if all runs have finished, 1 if one has failed or after ano
 wrong, and 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the runs are saved first.
 """
 
-import signal
-
 from absl import flags
 
-from alf.bin.arguments import check_says_what, find_what, read_what
-from alf.bin.command import Stopper, start_work
+from alf.bin.arguments import check_says_what
+from alf.bin.command import run_many
 from alf.bin.flags import make_flags
-from alf.bin.show import show
-from alf.bin.signals import list_hangups, on_signal
+from alf.studies.outcome import FAILED
 from alf.studies.resources import Resources
-from alf.studies.run_sweep import check_flags, replicate_first, run_sweep
+from alf.studies.run_study import check_sweep, replicate_first, run_sweep
 
 FLAGS = make_flags("algorithm", "steps", *Resources._fields, output="Folder of the sweep.")
 flags.DEFINE_list(
@@ -45,18 +42,14 @@ flags.DEFINE_bool(
 def run(arguments):
     """Trains many times as the flags say; returns the exit status."""
     check_says_what(arguments)
-    what = find_what(arguments)
     resources = Resources(*(FLAGS[name].value for name in Resources._fields))
-    seeds = check_flags(FLAGS.output, FLAGS.seeds, resources)
-    stopper = Stopper()
-    # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
-    start_work()
-    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
-        read_what(what, arguments, FLAGS)
-        status = run_sweep(FLAGS.output, seeds, FLAGS.grid, resources, stopper.watch, FLAGS.replicate)
-        if FLAGS.replicate and not status and stopper.signum is None:
-            status = replicate_first(FLAGS.output, lambda: stopper.signum is not None)
-    if stopper.signum is None:
-        return status
-    show(f"{stopper.runner.stop_reason}; the same command goes on")
-    return 128 + stopper.signum
+    seeds = check_sweep(FLAGS.output, FLAGS.seeds, resources)
+
+    def carry_out(stopper):
+        done = run_sweep(FLAGS.output, seeds, FLAGS.grid, resources, stopper.watch, FLAGS.replicate)
+        has_failed = any(run["status"] == FAILED for run in done.table)
+        if FLAGS.replicate and not has_failed and stopper.signum is None:
+            return replicate_first(FLAGS.output, lambda: stopper.signum is not None)
+        return int(has_failed)
+
+    return run_many(arguments, FLAGS, carry_out)

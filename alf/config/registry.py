@@ -34,7 +34,7 @@ def import_settings() -> None:
     A configuration holds the settings of the trainer even if only the policy is loaded from it. The modules
     are imported by name, because they are in layers above this one.
     """
-    names = "policy_population", "population_settings", "sweep_settings"
+    names = "policy_population", "settings"
     studies = [f"alf.studies.{name}" for name in names]
     for module in ("alf.training", *studies):
         importlib.import_module(module)

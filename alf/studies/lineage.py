@@ -11,10 +11,16 @@ TABLE_FILE, PICTURE_FILE = "population.csv", "lineage.png"
 _COLUMNS = ("member", "env_steps", "objective", "parent", "parent_env_steps")
 
 
+def make_table(rows):
+    """Returns a list with a dict for each of `Evolution.rows`, with the settings beside the figures."""
+    return [{name: row[name] for name in _COLUMNS} | row["settings"] for row in rows]
+
+
 def write_table(folder, rows, names):
     """Writes the table, with a line for each of `Evolution.rows`; `names` are the names of the settings."""
-    lines = [[row[name] for name in _COLUMNS] + [row["settings"][name] for name in names] for row in rows]
-    write_csv(os.path.join(folder, TABLE_FILE), [[*_COLUMNS, *names], *lines])
+    columns = [*_COLUMNS, *names]
+    lines = [[line[name] for name in columns] for line in make_table(rows)]
+    write_csv(os.path.join(folder, TABLE_FILE), [columns, *lines])
 
 
 def draw_lineage(rows, ranges, objective, folder):

@@ -1,26 +1,24 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PopulationStudy: gives orders to the members of a population. Without Ray and TensorFlow."""
 
-import collections
 import os
 import time
 from typing import NamedTuple
 
 import numpy as np
 
-from alf.config.comparison import check_same
-from alf.errors import ConfigError
+from alf.errors import ConfigError, EnvError
 from alf.runs.run_dir import POPULATION_FILE
 from alf.studies.evolution import Evolution
-from alf.studies.lineage import draw_lineage, write_table
-from alf.studies.state import read_json, read_state, write_json
+from alf.studies.lineage import draw_lineage, make_table, write_table
+from alf.studies.state import read_json, write_json
+from alf.studies.study import Studied, Study
 from alf.studies.tunables import is_tunable, make_bindings
 
 MEMBERS = "members"  # the folder of their directories
 # Files in a member's directory: its order, its last report, and the number of the last order that it carried
 # out. The study writes the first one, the member the others.
 ORDER_FILE, REPORT_FILE, DONE_ORDER_FILE = "order.json", "report.json", "population_order.json"
-_STATE = {"seed", "num_draws", "config", "objective", "objectives", "orders", "rows"}
 _WRONG_SETTING = 2  # exit status of a member
 _PICTURE_SECONDS = 30.0  # between two pictures
 
@@ -36,8 +34,8 @@ class MemberRun(NamedTuple):
         return f"member {self.member}"
 
 
-class PopulationStudy:
-    """Gives members the orders of `Evolution`, and takes their reports. A `Runner` carries this study out.
+class PopulationStudy(Study):
+    """Gives members the orders of `Evolution`, and takes their reports.
 
     `order.json` in a member's directory has its order and its `turn`, which counts its intervals in this
     process of the study. The member writes `report.json` of that turn, and waits for the next turn. Orders
@@ -45,34 +43,30 @@ class PopulationStudy:
     nothing when it gets the order again. So a study that was killed goes on with the same orders.
 
     Args:
-        folder: path of the study.
+        folder, announce, config: as for `Study`.
         population: `Population`.
         num_members: int, at least 2.
-        config: dict from name to text, the gin bindings of all members.
-        gin_file: path of these bindings.
         takes_turns: whether members must take turns, because not all have room at the same time.
-        announce: callable (text), called for each event.
 
     Attributes:
         evolution: `Evolution`.
         errors: list of texts, the errors of the members that were lost.
         stop_reason: text, the reason why all members must end; None: each trains until its own end.
-
-    Raises:
-        ConfigError: if the folder has another study, or the state of the study cannot be read.
     """
 
-    def __init__(self, folder, population, num_members, config, gin_file, takes_turns, announce):
-        self._folder, self._population, self._config = folder, population, config
-        self._gin_file, self._takes_turns, self._announce = gin_file, takes_turns, announce
-        self._state_file, self._drawn = os.path.join(folder, POPULATION_FILE), time.monotonic()
+    kind, state_file, run_folders = "a study", POPULATION_FILE, os.path.join(MEMBERS, "*")
+    state_keys = frozenset({"seed", "num_draws", "objective", "objectives", "orders", "rows"})
+
+    def __init__(self, folder, announce, config, population, num_members, takes_turns):
+        super().__init__(folder, announce, config, population)
+        self._takes_turns, self._drawn = takes_turns, time.monotonic()
         self.errors, self.stop_reason = [], None
-        self._queue = collections.deque(range(num_members))
+        self._queue += range(num_members)
         # Above the turns of a study that was killed, whose members may still write reports.
         self._turns = [time.time_ns() // 1_000_000] * num_members
         self._crashes = [0] * num_members  # in this process: a study that goes on counts anew
         self._divergences = [0] * num_members  # of each member, in a row
-        state = read_state(self._state_file, os.path.join(MEMBERS, "*"), _STATE)
+        state = self.read_state()
         if state is not None:
             self._check_same(state, num_members)
         # Part of the state: with `Population.seed = None` it is drawn here, once, and the decisions of
@@ -95,7 +89,7 @@ class PopulationStudy:
         path = self.path_of(member)
         os.makedirs(path, exist_ok=True)
         self._give_order(member)  # Before its process starts, which reads its first order at once.
-        return MemberRun(member, path, ("-m", "alf", "run_member", self._gin_file, path))
+        return MemberRun(member, path, ("-m", "alf", "run_member", self.gin_file, path))
 
     def watch(self, run):
         """Takes the report of a member, if it has written one; returns whether its process is to end."""
@@ -103,7 +97,7 @@ class PopulationStudy:
         # A report of another turn was taken already, or comes from an earlier process.
         if report is not None and report["turn"] == self._turns[run.member]:
             self._take(run.member, report)
-            if self._divergences[run.member] > self._population.max_failures:
+            if self._divergences[run.member] > self.settings.max_failures:
                 self._announce(f"member {run.member} ends: it has diverged too often")
                 return True
             if report["is_over"]:
@@ -118,11 +112,6 @@ class PopulationStudy:
     def end(self, run, status, error):
         """Decides whether a member whose process has ended is started again, or lost.
 
-        Args:
-            run: `MemberRun`.
-            status: exit status of the process, or None if it was asked to end.
-            error: text, a line.
-
         Raises:
             ConfigError: if a setting is wrong, because that ends every member.
         """
@@ -135,7 +124,7 @@ class PopulationStudy:
         if status == 0:
             return
         self._crashes[run.member] += 1
-        if self._crashes[run.member] <= self._population.max_failures:
+        if self._crashes[run.member] <= self.settings.max_failures:
             self._announce(f"member {run.member} is started again: {error}")
             # A member that was asked to end, to make room, already waits behind the others. Any other one
             # goes first, because its interval is not over.
@@ -148,19 +137,37 @@ class PopulationStudy:
         self.evolution.lose(run.member)
         self._write()
 
+    def conclude(self, stop_reason):
+        rows, best = self.evolution.rows, self.evolution.best()
+        if rows:
+            self.draw()
+        if best is not None:
+            print(
+                f"member {best} is the best, {self.settings.objective} "
+                f"{self.evolution.objectives[best]:.6g}: alf play {self.path_of(best)}"
+            )
+        if len(self.errors) == len(self.evolution.orders):
+            raise EnvError(f"all members are lost; the first one: {self.errors[0]}")
+        if stop_reason is None:
+            print(self.stop_reason or "all members have ended")
+        return Studied(None if best is None else self.path_of(best), make_table(rows))
+
+    def may_change(self, role):
+        return role.may_change
+
     def path_of(self, member):
         """Returns the path of a member's root_dir."""
-        return os.path.join(self._folder, MEMBERS, str(member))
+        return os.path.join(self.folder, MEMBERS, str(member))
 
     def draw(self):
         """Draws the picture of the rows so far into the folder."""
-        draw_lineage(self.evolution.rows, self._population.settings, self._population.objective, self._folder)
+        draw_lineage(self.evolution.rows, self.settings.settings, self.settings.objective, self.folder)
         self._drawn = time.monotonic()
 
     def _give_order(self, member):
         self._turns[member] += 1
         order, seed = self.evolution.orders[member], [self._seed, member]
-        write_order(self.path_of(member), self._turns[member], order, self._population, seed)
+        write_order(self.path_of(member), self._turns[member], order, self.settings, seed)
 
     def _take(self, member, report):
         """Takes a report, decides, and writes the decision down before the member learns of it."""
@@ -196,27 +203,24 @@ class PopulationStudy:
                 self.stop_reason = self.stop_reason or f"member {member}: {report['reason']}"
 
     def _check_same(self, state, num_members):
-        """Raises ConfigError unless the state belongs to a study with the same members and bindings."""
+        """Raises ConfigError unless the state belongs to a study with the same members and settings."""
         if len(state["orders"]) != num_members:
             raise ConfigError(
-                f"--population is {num_members}: the study in {self._folder!r} has "
+                f"--population is {num_members}: the study in {self.folder!r} has "
                 f"{len(state['orders'])} members"
             )
         # The names must be the same, as every order has a value for each. The ranges may differ.
-        ours, theirs = list(self._population.settings), list(state["orders"][0]["settings"])
+        ours, theirs = list(self.settings.settings), list(state["orders"][0]["settings"])
         if sorted(ours) != sorted(theirs):
             raise ConfigError(
-                f"Population.settings has {', '.join(ours)}: the study in {self._folder!r} "
+                f"Population.settings has {', '.join(ours)}: the study in {self.folder!r} "
                 f"tunes {', '.join(theirs)}"
             )
-        theirs = state["config"]
-        check_same(self._folder, "holds a study", self._config, theirs, lambda role: not role.may_change)
 
     def _write(self):
         # The state first: the table can be made from it, and a study that goes on reads only the state.
-        state = dict(seed=self._seed, config=self._config) | self.evolution.get_state()
-        write_json(self._state_file, state)
-        write_table(self._folder, self.evolution.rows, list(self._population.settings))
+        self.write_state(seed=self._seed, **self.evolution.get_state())
+        write_table(self.folder, self.evolution.rows, list(self.settings.settings))
 
 
 def write_order(path, turn, order, population, seed):

@@ -1,20 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Runner: starts the runs of a sweep or a population where they have room, and waits for them."""
 
-import contextlib
 import dataclasses
 import os
 import signal
 import time
 from typing import Any
 
-from alf.config.imports import list_own_paths
-from alf.core.files import write_file
 from alf.errors import SaveError
-from alf.runs.run_dir import RunDir
 from alf.studies.placement import LOST
 
-CONFIG_FILE = "config.gin"  # in the folder of a study: the configuration of all runs
 LOG_FILE = "log.txt"  # in the root_dir of a run
 _POLL_SECONDS = 0.1
 _TAIL = 20_000  # bytes at the end of a log in which the last error is searched
@@ -35,12 +30,7 @@ class Runner:
     If a method of the study raises an error, all runs save and end before the error is raised here.
 
     Args:
-        study: has three methods:
-            next_run() -> the next run to start, or None. A run has a `path`, its root_dir; `arguments` of
-            Python for its process, a list of texts; and `describe()`, a text for messages.
-            watch(run) -> whether the run must save and end. It is called again and again.
-            end(run, status, error) is called when the process of a run has ended: `status` is its exit
-            status, or None after the runner has asked it to end; `error` a line, "" after status 0 or None.
+        study: `Study`.
         place: `Machine` or `Cluster`.
         import_paths: list of folders, where the runs find modules.
         announce: callable (text), called for each event.
@@ -115,41 +105,6 @@ class Runner:
                 self._announce(f"{run.describe()} has not ended after {self._stop_seconds:g} s: it is killed")
                 process.kill()
                 running.deadline = float("inf")  # Once is enough: the kernel ends it.
-
-
-@contextlib.contextmanager
-def finish_study(root_dir, state_file, config, place, make_study, on_start):
-    """Context manager that trains the runs of a new study, or of the study in the folder, until all end.
-
-    It yields the study and the reason why a signal stopped it, a text or None. Until the block ends, no other
-    process can go on with the study.
-
-    Args:
-        root_dir: path of the folder.
-        state_file: name of the file with the state of the study, which says what the folder has.
-        config: text, the gin configuration of all runs.
-        place: `Machine` or `Cluster`; it is closed at the end.
-        make_study: callable (folder, gin_file, announce) -> the study, with the path of the folder, the path
-            of the file with `config`, and a callable (text), called for each event.
-        on_start: callable (`Runner`), called before the first run starts.
-    """
-    started = time.monotonic()
-
-    def announce(text):
-        print(f"{time.monotonic() - started:8.1f} s  {text}", flush=True)
-
-    # The place comes first: it exists already, and must be closed also if the folder is refused.
-    with contextlib.closing(place), contextlib.closing(RunDir(root_dir, state_file)) as run_dir:
-        run_dir.lock()  # Before the study reads its state: one study at a time writes here.
-        gin_file = os.path.join(run_dir.path, CONFIG_FILE)
-        study = make_study(run_dir.path, gin_file, announce)
-        write_file(gin_file, config)  # After `study`, which refuses another configuration.
-        runner = Runner(study, place, list_own_paths(), announce)
-        # From here on a signal lets the runs save. Before, it ends this process: nothing has begun.
-        on_start(runner)
-        runner.run()
-        # Still locked: the caller writes tables and pictures into the folder.
-        yield study, runner.stop_reason
 
 
 def find_error(status, log, start):

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """SweepStudy: the runs of a sweep, and their outcomes."""
 
-import collections
 import contextlib
 import os
 import re
@@ -10,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alf.config.comparison import check_same
 from alf.config.settings import Role
 from alf.errors import ConfigError
+from alf.plots.runs import read_run
 from alf.runs.run_dir import SWEEP_FILE
 from alf.studies.outcome import (
     FAILED,
@@ -22,8 +21,9 @@ from alf.studies.outcome import (
     read_outcome,
     read_progress,
 )
-from alf.studies.state import damaged, read_state, write_json
-from alf.studies.table import write_tables
+from alf.studies.state import damaged
+from alf.studies.study import Studied, Study
+from alf.studies.table import PICTURE_FILE, draw_curves, list_runs, make_rows, write_tables
 from alf.studies.trials import TRIALS_FILE, Trials, describe
 
 RUNS = "runs"
@@ -45,44 +45,39 @@ class SweepRun(NamedTuple):
         return ", ".join(filter(None, [describe(self.settings), f"seed {self.seed}"]))
 
 
-class SweepStudy:
-    """Chooses the next run, and keeps the outcome of each run. A `Runner` carries this study out.
+class SweepStudy(Study):
+    """A run for each trial and seed, and the outcome of each.
 
     `Trials` has the trials. The outcome of a run is read from its own files: a run whose `done.json` says
     SUCCESS is over; any other run is still to be done, unless its trial was pruned.
 
     Args:
-        folder: path of the sweep.
-        config: dict from name to text, the gin bindings of all runs and of the search.
-        seeds: list of ints: each trial has a run for each of them.
+        folder, announce, config: as for `Study`.
         sweep: `Sweep`.
+        seeds: list of ints: each trial has a run for each of them.
         grid: dict from names of settings to lists of texts.
-        make_arguments: callable (`SweepRun`) -> the arguments of Python for its process, a list of texts.
-        announce: callable (text), called for each event.
+        make_arguments: callable (`gin_file`, `SweepRun`) -> the arguments of Python for its process, a list
+            of texts.
 
     Attributes:
-        folder: path of the sweep.
         runs: list of all `SweepRun`s so far.
         outcomes: dict from the path of a run to its `Outcome`.
         objective: name of the column that ranks the runs.
         count: int, the number of runs that the sweep will have.
-
-    Raises:
-        ConfigError: if the folder has another sweep, or the state of the sweep cannot be read.
     """
 
-    def __init__(self, folder, config, seeds, sweep, grid, make_arguments, announce):
-        self.folder, self._seeds, self._sweep = folder, seeds, sweep
-        self._make_arguments, self._announce = make_arguments, announce
+    kind, state_file, run_folders = "a sweep", SWEEP_FILE, os.path.join(RUNS, "*", "*")
+    state_keys = frozenset({"seeds"})
+
+    def __init__(self, folder, announce, config, sweep, seeds, grid, make_arguments):
+        super().__init__(folder, announce, config, sweep)
+        self._seeds, self._make_arguments = seeds, make_arguments
         self.objective = sweep.objective
-        state_file = os.path.join(folder, SWEEP_FILE)
-        state = read_state(state_file, os.path.join(RUNS, "*", "*"), {"config", "seeds"})
-        self._trials = self._open_trials(state, config, grid)
+        self._trials = self._open_trials(self.read_state(), grid)
         # After the comparison: a sweep that is refused leaves the file as it was. Before any run starts.
-        write_json(state_file, dict(config=config, seeds=seeds))
+        self.write_state(seeds=seeds)
         self.count = self._trials.count * len(seeds)
         self.runs, self.outcomes = [], {}
-        self._queue = collections.deque()
         self._watched = {}  # path of a run -> `time.monotonic` when its progress was read
         for trial in range(len(self._trials.settings)):
             self._add_runs(trial)
@@ -105,7 +100,7 @@ class SweepStudy:
     def watch(self, run):
         """Reports the progress of a run's trial to the pruner; returns whether the trial is pruned."""
         now = time.monotonic()
-        if self._sweep.pruner is None or now - self._watched.get(run.path, -np.inf) < _WATCH_SECONDS:
+        if self.settings.pruner is None or now - self._watched.get(run.path, -np.inf) < _WATCH_SECONDS:
             return False
         self._watched[run.path] = now
         # A trial that is over takes no more values: Optuna would refuse them.
@@ -115,14 +110,8 @@ class SweepStudy:
         return self._trials.is_pruned(run.trial)
 
     def end(self, run, status, error):
-        """Keeps the outcome of a run whose process has ended.
-
-        Args:
-            run: `SweepRun`.
-            status: exit status of the process, or None if it was asked to end.
-            error: text, a line.
-        """
-        outcome, value = read_outcome(run.path, self.objective, self._sweep.value), ""
+        """Keeps the outcome of a run whose process has ended, and writes the tables."""
+        outcome, value = read_outcome(run.path, self.objective, self.settings.value), ""
         if outcome.objective is not None:
             value = f": {outcome.objective:.6g} at {outcome.env_steps:,} env steps"
         # The exit status counts, not `done.json`, which a run on a full disk cannot write.
@@ -143,6 +132,31 @@ class SweepStudy:
         # At the end of each run: whenever the sweep is killed, its tables are up to date.
         write_tables(self)
 
+    def conclude(self, stop_reason):
+        # Once more: if no run was left to train, nothing has written them.
+        print(write_tables(self))
+        if draw_curves(self):
+            print(os.path.join(self.folder, PICTURE_FILE))
+        finished = [path for path, outcome in self.outcomes.items() if outcome.status == FINISHED]
+        # Only now, because nothing but the runs' files says which columns there are: metrics may be the
+        # user's.
+        if finished and all(self.outcomes[path].objective is None for path in finished):
+            columns = sorted({name for path in finished for name in read_run(path).columns})
+            raise ConfigError(
+                f"Sweep.objective is {self.objective!r}: no run has it; there are {', '.join(columns)}"
+            )
+        best = next((row.best for row in make_rows(self) if row.best is not None), None)
+        if best is not None:
+            print(f"the best is {best.describe()}: alf play {best.path}")
+        failed = sum(outcome.status == FAILED for outcome in self.outcomes.values())
+        if failed:
+            print(f"{failed} of {self.count} runs have failed; the same command tries them again")
+        return Studied(best and best.path, list_runs(self))
+
+    def may_change(self, role):
+        # Stricter than for a run: a setting that may change while a run goes on still changes its objective.
+        return role is Role.EXECUTION
+
     def list_trials(self):
         """Returns a list with a pair for each trial: its settings, and the list of its `SweepRun`s."""
         return [(settings, self._runs_of(i)) for i, settings in enumerate(self._trials.settings)]
@@ -151,17 +165,14 @@ class SweepStudy:
         # `_add_runs` adds the seeds of one trial after another.
         return self.runs[trial * len(self._seeds) : (trial + 1) * len(self._seeds)]
 
-    def _open_trials(self, state, config, grid):
+    def _open_trials(self, state, grid):
         """Returns the `Trials` of a new sweep, or of the sweep in the folder."""
         path = os.path.join(self.folder, TRIALS_FILE)
         if state is None:
             # A sweep without any checkpoint may have left the file; its trials do not count.
             with contextlib.suppress(FileNotFoundError):
                 os.remove(path)
-            return Trials(self.folder, self._sweep, grid)
-        # Stricter than for a run: a setting that may change while a run goes on still changes its objective.
-        theirs = state["config"]
-        check_same(self.folder, "holds a sweep", config, theirs, lambda role: role is not Role.EXECUTION)
+            return Trials(self.folder, self.settings, grid)
         missing = [seed for seed in state["seeds"] if seed not in self._seeds]
         if missing:
             ours, theirs = (", ".join(map(str, seeds)) for seeds in (self._seeds, missing))
@@ -171,7 +182,7 @@ class SweepStudy:
             )
         if not os.path.exists(path):
             raise damaged(path, "it is missing, but there are runs")
-        return Trials(self.folder, self._sweep, grid)
+        return Trials(self.folder, self.settings, grid)
 
     def _add_runs(self, trial):
         """Adds the runs of a trial to `runs`, and queues the runs that are not over."""
@@ -182,8 +193,8 @@ class SweepStudy:
         is_pruned, to_do = self._trials.is_pruned(trial), []
         for seed in self._seeds:
             run = SweepRun(trial, settings, seed, os.path.join(folder, f"seed={seed}"))
-            run = run._replace(arguments=tuple(self._make_arguments(run)))
-            outcome = read_outcome(run.path, self.objective, self._sweep.value)
+            run = run._replace(arguments=tuple(self._make_arguments(self.gin_file, run)))
+            outcome = read_outcome(run.path, self.objective, self.settings.value)
             if outcome.status != FINISHED and is_pruned:
                 outcome = outcome._replace(status=PRUNED)
             self.runs.append(run)
@@ -202,7 +213,7 @@ class SweepStudy:
         if self._trials.is_over(trial) or not all(outcome.is_over for outcome in outcomes):
             return
         # Steps since the last look count for later trials; this one is over and cannot be pruned any more.
-        if self._sweep.pruner is not None:
+        if self.settings.pruner is not None:
             self._report_steps(trial, may_prune=False)
         values = [outcome.objective for outcome in outcomes if outcome.status == FINISHED]
         # A mean of some of the seeds could not be compared with the means of other trials.
@@ -216,10 +227,10 @@ class SweepStudy:
         progress = [read_progress(run.path) for run in self._runs_of(trial)]
         curves = [run.curve(self.objective) for run in progress if run is not None]
         curves = [curve for curve in curves if curve is not None]
-        interval = self._sweep.pruner_interval
+        interval = self.settings.pruner_interval
         last = min((int(curve.env_steps[-1]) // interval for curve in curves), default=0)
         for step in range(self._trials.last_step(trial) + 1, last + 1):
-            values = [_value_at(curve, step * interval, self._sweep.value) for curve in curves]
+            values = [_value_at(curve, step * interval, self.settings.value) for curve in curves]
             if None in values:
                 continue
             if self._trials.report(trial, step, float(np.mean(values)), may_prune):

@@ -75,17 +75,23 @@ def write_tables(study):
     rows = make_rows(study)
     names = list(rows[0].settings) if rows else []
     trials = [[*names, *_FIGURES], *([*row.settings.values(), *row[2:-1]] for row in rows)]
-    runs = [[*names, *_RUN_COLUMNS]]
-    for run in study.runs:
-        figures = {"seed": run.seed, "folder": os.path.relpath(run.path, study.folder)}
-        figures |= study.outcomes[run.path]._asdict()
-        runs.append([*run.settings.values(), *(figures[name] for name in _RUN_COLUMNS)])
+    runs = [list(run.values()) for run in list_runs(study)]
     # Everything is made before the first file is written, so that the files belong together.
     text = _format_markdown(rows, study.outcomes, study.objective)
-    write_csv(os.path.join(study.folder, RUNS_FILE), runs)
+    write_csv(os.path.join(study.folder, RUNS_FILE), [[*names, *_RUN_COLUMNS], *runs])
     write_csv(os.path.join(study.folder, TABLE_FILE), trials)
     write_file(os.path.join(study.folder, MARKDOWN_FILE), text)
     return text
+
+
+def list_runs(study):
+    """Returns a list with a dict for each run of a `SweepStudy`: its settings, and what came of it."""
+    runs = []
+    for run in study.runs:
+        figures = {"seed": run.seed, "folder": os.path.relpath(run.path, study.folder)}
+        figures |= study.outcomes[run.path]._asdict()
+        runs.append(run.settings | {name: figures[name] for name in _RUN_COLUMNS})
+    return runs
 
 
 def _format_markdown(rows, outcomes, objective):

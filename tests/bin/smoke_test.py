@@ -19,7 +19,7 @@ from alf.bin import benchmark, check, evaluate, export, pbt, play, plot, sweep, 
 from alf.bin.command import run as run_command
 from alf.config.registry import own_config
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
-from alf.studies import population_study, run_sweep
+from alf.studies import population_study, run_study
 from alf.studies.population_study import MemberRun
 from tests.bin.calls import call
 from tests.bin.conftest import write_config, write_study
@@ -101,7 +101,7 @@ def test_alf_check_env_finds_no_problem(trained, command):
 
 def test_alf_sweep_makes_the_table_of_its_runs(tmp_path, command, monkeypatch):
     """The return of a stand-in is ten times its seed."""
-    monkeypatch.setattr(run_sweep, "make_arguments", lambda gin_file, run: stand_ins.make_arguments()(run))
+    monkeypatch.setattr(run_study, "make_arguments", lambda gin_file, run: stand_ins.make_arguments()(run))
     gin_file, root_dir = str(write_config(tmp_path / "config", "cartpole")), tmp_path / "sweep"
     values = dict(output=str(root_dir), seeds=["1", "2"])
     status, out, errors = command(sweep, gin_file, **values, grid=["Adam.learning_rate=[0.1]"])

@@ -25,10 +25,10 @@ from alf.config.parsing import parse_config, take_bindings
 from alf.config.registry import own_config
 from alf.errors import ConfigError
 from alf.runs.digests import DIGESTS_FILE
-from alf.studies import resources, run_sweep
+from alf.studies import resources, run_study
 from alf.studies.placement import Machine
 from alf.studies.ranges import Choice
-from alf.studies.sweep_settings import Sweep
+from alf.studies.settings import Sweep
 from alf.studies.trials import Trials
 from tests.bin.calls import call
 from tests.bin.conftest import write_config
@@ -182,13 +182,13 @@ def test_the_example(tmp_path, command, runs_are_here):
 
 def test_it_names_what_to_train_as_alf_train_does(tmp_path, command, monkeypatch):
     """Stand-ins take the place of the runs."""
-    make, given = run_sweep.make_arguments, {}
+    make, given = run_study.make_arguments, {}
 
     def replace(gin_file, run):
         given[run.seed] = make(gin_file, run)
         return stand_ins.make_arguments()(run)
 
-    monkeypatch.setattr(run_sweep, "make_arguments", replace)
+    monkeypatch.setattr(run_study, "make_arguments", replace)
     flags = dict(what="CartPole-v1", algorithm="ppo", steps=5000, seeds=["0", "1"])
     settings = ["--num_envs=8", "--num_groups=4", "--gamma=0.9"]
     status, out, errors = command(sweep, *settings, output=str(tmp_path / "sweep"), **flags)
@@ -228,12 +228,12 @@ def read_bindings(flags):
 
 
 def test_a_macro_may_be_tried():
-    run_sweep.check_trials("Adam.learning_rate = %rate\nrate = 0.1", {"rate": ["0.2", "0.3"]}, {})
+    run_study.check_trials("Adam.learning_rate = %rate\nrate = 0.1", {"rate": ["0.2", "0.3"]}, {})
 
 
 def test_every_number_of_a_choice_must_be_readable():
     with pytest.raises(ConfigError, match="^Sweep.settings: .*Fraction"):
-        run_sweep.check_trials("", {}, {"Adam.learning_rate": Choice([0.1, Fraction(1, 3), 0.5])})
+        run_study.check_trials("", {}, {"Adam.learning_rate": Choice([0.1, Fraction(1, 3), 0.5])})
 
 
 def test_the_first_run_of_a_folder_with_the_name_of_a_pattern_is_replicated(tmp_path, monkeypatch, capfd):
@@ -242,7 +242,7 @@ def test_the_first_run_of_a_folder_with_the_name_of_a_pattern_is_replicated(tmp_
     run.mkdir(parents=True)
     (run / DIGESTS_FILE).touch()
     monkeypatch.setattr(sys, "executable", "echo")
-    assert run_sweep.replicate_first(str(tmp_path / "sweep[1]"), lambda: False) == 0
+    assert run_study.replicate_first(str(tmp_path / "sweep[1]"), lambda: False) == 0
     assert capfd.readouterr().out == f"-m alf replicate {run} --output={tmp_path}/sweep[1]/replica\n"
 
 

@@ -8,7 +8,7 @@ import sys
 import gin
 import pytest
 
-import alf.studies.population_settings  # noqa: F401  (gin files name it)
+import alf.studies.settings  # noqa: F401  (gin files name it)
 from alf.config import gin_files
 from alf.config.parsing import parse_config
 from alf.errors import ConfigError

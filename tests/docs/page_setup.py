@@ -72,7 +72,7 @@ RESTS = {
         after="UnrollLearner.num_minibatches = 1\nUnrollLearner.recurrence = None\n", envs=""
     ),
     ("docs/sweep.md", "Sweep.settings = {"): Rest(
-        "import alf.studies.sweep_settings\nExperiment.algorithm = @PPOAlgorithm\n"
+        "import alf.studies.settings\nExperiment.algorithm = @PPOAlgorithm\n"
     ),
     ("docs/environments.md", 'alf.environments.load.name = "ALE/Pong-v5"'): Rest(
         after="ActorCriticNetwork.fc_layer_params = (8,)\n"

@@ -6,8 +6,8 @@ import threading
 import time
 
 from alf.studies.member import Member
-from alf.studies.population_settings import Population
 from alf.studies.population_study import REPORT_FILE, write_order
+from alf.studies.settings import Population
 from alf.studies.state import read_json
 
 SECONDS = 300.0

@@ -10,9 +10,9 @@ import pytest
 
 from alf.errors import ConfigError, SaveError
 from alf.studies.evolution import Mutation, Replacement
-from alf.studies.population_settings import Population
 from alf.studies.population_study import PopulationStudy
 from alf.studies.ranges import Choice, LogUniform
+from alf.studies.settings import Population
 
 INTERVAL = 100
 RANGES = {"Adam.learning_rate": LogUniform(1e-6, 1e-1), "A.kind": Choice(["x", "y", "z"])}
@@ -34,8 +34,8 @@ def make_study(
 ):
     announce = (lambda text: None) if lines is None else lines.append
     population = population or make_population(**replacement)
-    rest = config or {"a.b": "1"}, "config.gin", takes_turns, announce
-    return PopulationStudy(str(folder), population, num_members, *rest)
+    rest = config or {"a.b": "1"}, population, num_members, takes_turns
+    return PopulationStudy(str(folder), announce, *rest)
 
 
 def read_order(run):
@@ -62,7 +62,7 @@ def test_orders_are_written_before_they_are_given_and_reports_are_taken_once(tmp
         "-m",
         "alf",
         "run_member",
-        "config.gin",
+        str(tmp_path / "config.gin"),
         first.path,
     )
     order = read_order(second)

@@ -4,7 +4,7 @@
 import os
 import time
 
-from alf.studies.sweep_settings import Sweep
+from alf.studies.settings import Sweep
 from alf.studies.sweep_study import SweepStudy
 
 PROGRAM = """
@@ -110,5 +110,5 @@ def make_sweep_study(
     folder, grid, seeds=(0, 1), config=None, make_arguments=lambda run: [], announce=print, **settings
 ):
     """A `SweepStudy`; `settings` are those of `Sweep`."""
-    rest = list(seeds), Sweep(**settings), grid, make_arguments, announce
-    return SweepStudy(str(folder), {"a.b": "0"} if config is None else config, *rest)
+    rest = Sweep(**settings), list(seeds), grid, lambda gin_file, run: make_arguments(run)
+    return SweepStudy(str(folder), announce, {"a.b": "0"} if config is None else config, *rest)

@@ -11,8 +11,8 @@ import pytest
 from alf.errors import ConfigError
 from alf.studies.ranges import Choice, Discount, Integers, LogUniform, Uniform
 from alf.studies.resources import Resources
-from alf.studies.run_sweep import check_flags
-from alf.studies.sweep_settings import Sweep, parse_grid
+from alf.studies.run_study import check_sweep
+from alf.studies.settings import Sweep, parse_grid
 from alf.studies.trials import Trials, describe, make_distribution, make_pruner, plan_trials
 
 RANGES = {
@@ -284,4 +284,4 @@ def test_without_the_extra_there_is_one_line(monkeypatch, module):
     monkeypatch.setitem(sys.modules, module, None)
     message = rf'package {module} is not installed: pip install "alf-tf\[sweep\]"'
     with pytest.raises(ConfigError, match=message):
-        check_flags("folder", ["0"], Resources())
+        check_sweep("folder", ["0"], Resources())

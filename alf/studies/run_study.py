@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Carries out `alf sweep`, from its flags to the last line that it prints."""
+"""Carries out `alf sweep` and `alf pbt`, from their flags to the last line that they print."""
 
 import glob
 import os
@@ -15,16 +15,13 @@ from alf.config.hints import explain
 from alf.config.parsing import bind, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
 from alf.errors import ConfigError, import_extra
-from alf.plots.runs import read_run
 from alf.runs.digests import DIGESTS_FILE
-from alf.runs.run_dir import SWEEP_FILE
-from alf.studies.outcome import FAILED, FINISHED
+from alf.studies.population_study import PopulationStudy
 from alf.studies.resources import check_resources, find_place
-from alf.studies.runner import finish_study
-from alf.studies.sweep_settings import Sweep, check_once, parse_grid
+from alf.studies.settings import Population, Sweep, check_once, parse_grid
 from alf.studies.sweep_study import SweepStudy
-from alf.studies.table import PICTURE_FILE, draw_curves, make_rows, write_tables
 from alf.studies.trials import import_optuna, make_pruner
+from alf.studies.tunables import make_bindings
 
 _LOOK_SECONDS = 0.2  # the interval at which the wait for another process looks for a signal
 
@@ -36,19 +33,19 @@ def run_sweep(root_dir, seeds, grid, resources, on_start, replicates=False):
 
     Args:
         root_dir: path of the folder.
-        seeds: list of ints, the result of `check_flags`.
+        seeds: list of ints, the result of `check_sweep`.
         grid: list of texts, the value of the flag.
         resources: `Resources`.
         on_start: callable (`Runner`), called before the first run starts.
         replicates: whether the runs must be deterministic, for `replicate_first`.
 
     Returns:
-        the exit status: 1 if a run has failed, else 0.
+        `Studied`.
 
     Raises:
         ConfigError: if a setting is wrong. Then nothing is written.
     """
-    sweep, grid, config, settings = split_config(grid)
+    sweep, grid, config, settings = split_sweep(grid)
     check_trials(config, grid, sweep.settings)
     is_deterministic = any(
         x.endswith("Experiment.deterministic") and settings[x] != "False" for x in settings
@@ -56,29 +53,62 @@ def run_sweep(root_dir, seeds, grid, resources, on_start, replicates=False):
     if replicates and not is_deterministic:
         raise ConfigError("--replicate is set: the runs must have Experiment.deterministic = True")
 
-    def make_study(folder, gin_file, announce):
-        rest = settings, seeds, sweep, grid, lambda run: make_arguments(gin_file, run), announce
-        return SweepStudy(folder, *rest)
-
     place = find_place(resources)  # Before the folder is made: a wrong flag must leave nothing behind.
-    with finish_study(root_dir, SWEEP_FILE, config, place, make_study, on_start) as (study, _):
-        return _conclude(study)
+    arguments = settings, sweep, seeds, grid, make_arguments
+    return SweepStudy.carry_out(root_dir, config, place, on_start, *arguments)
 
 
-def check_flags(root_dir, seeds, resources):
+def run_population(root_dir, num_members, resources, on_start):
+    """Trains a population, or goes on with one in the folder; prints the best member.
+
+    Gin's configuration says what the members train.
+
+    Args:
+        root_dir: path of the folder.
+        num_members: int.
+        resources: `Resources`.
+        on_start: callable (`Runner`), called before the first member starts.
+
+    Returns:
+        `Studied`.
+
+    Raises:
+        ConfigError: if a setting is wrong. Then nothing is written.
+        EnvError: if all members are lost.
+    """
+    population, config = split_population()
+    # Before the folder is made: a wrong setting must leave nothing behind.
+    place = find_place(resources, num_members)
+    arguments = parse_settings(config), population, num_members, place.capacity < num_members
+    return PopulationStudy.carry_out(root_dir, config, place, on_start, *arguments)
+
+
+def check_sweep(root_dir, seeds, resources):
     """Checks the flags that need nothing else, without TensorFlow; returns the seeds, a list of ints."""
-    if not root_dir:
-        raise ConfigError("-o is missing: name the folder to write to")
+    _check_flags(root_dir, resources)
     import_extra("matplotlib", "sweep")
     import_optuna()
-    check_resources(resources)
     if not seeds or not all(text.strip().isdecimal() for text in seeds):
         raise ConfigError(f"--seeds is {','.join(seeds)!r}: it must be integers, at least 0, such as 0,1,2")
     check_once(f"--seeds is {','.join(seeds)}", numbers := [int(text) for text in seeds])
     return numbers
 
 
-def split_config(grid):
+def check_population(root_dir, num_members, resources):
+    """Checks the flags that need nothing else, without TensorFlow."""
+    _check_flags(root_dir, resources)
+    if num_members is None or num_members < 2:
+        raise ConfigError(f"--population is {num_members}: it must be an integer, at least 2")
+    import_extra("matplotlib", "plot")
+
+
+def _check_flags(root_dir, resources):
+    if not root_dir:
+        raise ConfigError("-o is missing: name the folder to write to")
+    check_resources(resources)
+
+
+def split_sweep(grid):
     """Reads the grid, and takes the bindings of the sweep out of gin's configuration.
 
     Returns:
@@ -109,6 +139,35 @@ def split_config(grid):
     if sweep.objective.startswith("eval/") and not evaluates:
         raise ConfigError(f"Sweep.objective is {sweep.objective!r}: set Trainer.evaluator")
     return sweep, grid, gin.config_str(), settings
+
+
+def split_population():
+    """Takes the bindings of the population out of gin's configuration.
+
+    Returns:
+        the `Population`, and the text of its members' configuration.
+    """
+    for name, value in parse_settings(gin.config_str()).items():
+        if name.endswith("Experiment.policies") and value != "None":
+            raise ConfigError(
+                f"Experiment.policies is {value}: alf pbt does not know several policies; for a population "
+                "in one process, alf train takes Experiment.policies = @PolicyPopulation()"
+            )
+        if name.endswith("Experiment.deterministic") and value != "False":
+            raise ConfigError(
+                "Experiment.deterministic is True: members of alf pbt copy each other whenever they get there"
+            )
+    with wrong_calls_are_config_errors():
+        population = Population()
+    # The members know neither `Population` nor ranges: their bindings leave gin's configuration here.
+    take_bindings("alf.population")
+    config = gin.config_str()
+    values = {name: setting.largest() for name, setting in population.settings.items()}
+    # Only to raise its errors now, before anything is written.
+    with own_config():
+        parse_config([], [config])
+        parse_config([], make_bindings(values, population.settings), "Population.settings")
+    return population, config
 
 
 def check_trials(config, grid, ranges):
@@ -155,25 +214,3 @@ def replicate_first(root_dir, is_stopped):
                 process.terminate()
             time.sleep(_LOOK_SECONDS)
     return process.returncode
-
-
-def _conclude(study):
-    """Writes and prints the results of a sweep that ends; returns the exit status."""
-    # Once more: if no run was left to train, nothing has written them.
-    print(write_tables(study))
-    if draw_curves(study):
-        print(os.path.join(study.folder, PICTURE_FILE))
-    finished = [path for path, outcome in study.outcomes.items() if outcome.status == FINISHED]
-    # Only now, because nothing but the runs' files says which columns there are: metrics may be the user's.
-    if finished and all(study.outcomes[path].objective is None for path in finished):
-        columns = sorted({name for path in finished for name in read_run(path).columns})
-        raise ConfigError(
-            f"Sweep.objective is {study.objective!r}: no run has it; there are {', '.join(columns)}"
-        )
-    best = next((row.best for row in make_rows(study) if row.best is not None), None)
-    if best is not None:
-        print(f"the best is {best.describe()}: alf play {best.path}")
-    failed = sum(outcome.status == FAILED for outcome in study.outcomes.values())
-    if failed:
-        print(f"{failed} of {study.count} runs have failed; the same command tries them again")
-    return int(bool(failed))
