@@ -8,8 +8,8 @@ from pathlib import Path
 from alf.core.startup import import_tensorflow
 
 # What a program calls that knows nothing of TensorFlow, which then starts as in ALF's commands.
-_QUIET = {"benchmark", "check", "evaluate", "export", "load_agent", "play", "plot", "replicate"}
-_QUIET |= {"settings", "train"}
+_QUIET = {"benchmark", "check", "evaluate", "export", "load_agent", "pbt", "play", "plot", "replicate"}
+_QUIET |= {"settings", "sweep", "train"}
 # One line for each name: "from MODULE import NAME as NAME".
 _LINES = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
 _MODULES = {name: module for module, name in re.findall(r"^from (\S+) import (\w+)", _LINES, re.MULTILINE)}

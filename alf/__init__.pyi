@@ -42,6 +42,8 @@ from alf.policies import EpsilonGreedyPolicy as EpsilonGreedyPolicy
 from alf.policies import Policy as Policy
 from alf.policies import SacPolicy as SacPolicy
 from alf.runs.saved_run import load_agent as load_agent
+from alf.studies.calls import pbt as pbt
+from alf.studies.calls import sweep as sweep
 from alf.tools.env_check import check as check
 from alf.tools.throughput import benchmark as benchmark
 from alf.training import Callback as Callback

@@ -36,8 +36,8 @@ assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ and None not in sys.modules.valu
 
 
 def test_what_does_all_the_work_starts_tensorflow_without_a_word():
-    names = "benchmark", "check", "evaluate", "export", "load_agent", "play", "plot", "replicate"
-    for name in (*names, "settings", "train"):
+    names = "benchmark", "check", "evaluate", "export", "load_agent", "pbt", "play", "plot", "replicate"
+    for name in (*names, "settings", "sweep", "train"):
         result = run_python(QUIET.format(name=name))
         assert (result.returncode, result.stdout, result.stderr) == (0, f"{name}\n", "")
 

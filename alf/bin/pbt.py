@@ -17,7 +17,7 @@ from alf.bin.arguments import check_says_what
 from alf.bin.command import run_many
 from alf.bin.flags import make_flags
 from alf.studies.resources import Resources
-from alf.studies.run_study import check_population, run_population
+from alf.studies.run_study import check_population, plan_population
 
 FLAGS = make_flags("algorithm", "steps", *Resources._fields, output="Folder of the study.")
 flags.DEFINE_integer("population", None, "Number of members, at least 2.", flag_values=FLAGS)
@@ -30,7 +30,7 @@ def run(arguments):
     check_population(FLAGS.output, FLAGS.population, resources)
 
     def carry_out(stopper):
-        run_population(FLAGS.output, FLAGS.population, resources, stopper.watch)
+        plan_population(FLAGS.output, FLAGS.population, resources)(stopper.watch)
         return 0
 
     return run_many(arguments, FLAGS, carry_out)

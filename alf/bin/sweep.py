@@ -18,7 +18,8 @@ from alf.bin.command import run_many
 from alf.bin.flags import make_flags
 from alf.studies.outcome import FAILED
 from alf.studies.resources import Resources
-from alf.studies.run_study import check_sweep, replicate_first, run_sweep
+from alf.studies.run_study import check_sweep, plan_sweep, replicate_first
+from alf.studies.settings import parse_grid
 
 FLAGS = make_flags("algorithm", "steps", *Resources._fields, output="Folder of the sweep.")
 flags.DEFINE_list(
@@ -46,7 +47,9 @@ def run(arguments):
     seeds = check_sweep(FLAGS.output, FLAGS.seeds, resources)
 
     def carry_out(stopper):
-        done = run_sweep(FLAGS.output, seeds, FLAGS.grid, resources, stopper.watch, FLAGS.replicate)
+        # After the gin files, which may import what the values of a grid name.
+        plan = plan_sweep(FLAGS.output, seeds, parse_grid(FLAGS.grid), resources, FLAGS.replicate)
+        done = plan(stopper.watch)
         has_failed = any(run["status"] == FAILED for run in done.table)
         if FLAGS.replicate and not has_failed and stopper.signum is None:
             return replicate_first(FLAGS.output, lambda: stopper.signum is not None)

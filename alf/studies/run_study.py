@@ -18,7 +18,7 @@ from alf.errors import ConfigError, import_extra
 from alf.runs.digests import DIGESTS_FILE
 from alf.studies.population_study import PopulationStudy
 from alf.studies.resources import check_resources, find_place
-from alf.studies.settings import Population, Sweep, check_once, parse_grid
+from alf.studies.settings import Population, Sweep, check_once, name_grid
 from alf.studies.sweep_study import SweepStudy
 from alf.studies.trials import import_optuna, make_pruner
 from alf.studies.tunables import make_bindings
@@ -26,21 +26,19 @@ from alf.studies.tunables import make_bindings
 _LOOK_SECONDS = 0.2  # the interval at which the wait for another process looks for a signal
 
 
-def run_sweep(root_dir, seeds, grid, resources, on_start, replicates=False):
-    """Trains all runs of a sweep, or the runs that a sweep in the folder still lacks.
-
-    Gin's configuration says what they train.
+def plan_sweep(root_dir, seeds, grid, resources, replicates=False):
+    """Plans a sweep, or what the sweep in the folder still lacks. Gin's configuration says what runs train.
 
     Args:
         root_dir: path of the folder.
         seeds: list of ints, the result of `check_sweep`.
-        grid: list of texts, the value of the flag.
+        grid: dict from names of settings to lists of values to try.
         resources: `Resources`.
-        on_start: callable (`Runner`), called before the first run starts.
         replicates: whether the runs must be deterministic, for `replicate_first`.
 
     Returns:
-        `Studied`.
+        a callable (on_start) -> `Studied`, which trains all runs, without gin's configuration. `on_start` is
+        a callable (`Runner`), called before the first run starts.
 
     Raises:
         ConfigError: if a setting is wrong. Then nothing is written.
@@ -52,35 +50,30 @@ def run_sweep(root_dir, seeds, grid, resources, on_start, replicates=False):
     )
     if replicates and not is_deterministic:
         raise ConfigError("--replicate is set: the runs must have Experiment.deterministic = True")
-
     place = find_place(resources)  # Before the folder is made: a wrong flag must leave nothing behind.
     arguments = settings, sweep, seeds, grid, make_arguments
-    return SweepStudy.carry_out(root_dir, config, place, on_start, *arguments)
+    return lambda on_start: SweepStudy.carry_out(root_dir, config, place, on_start, *arguments)
 
 
-def run_population(root_dir, num_members, resources, on_start):
-    """Trains a population, or goes on with one in the folder; prints the best member.
-
-    Gin's configuration says what the members train.
+def plan_population(root_dir, num_members, resources):
+    """Plans a population, or goes on with one in the folder. Gin's configuration says what members train.
 
     Args:
         root_dir: path of the folder.
         num_members: int.
         resources: `Resources`.
-        on_start: callable (`Runner`), called before the first member starts.
 
     Returns:
-        `Studied`.
+        a callable (on_start) -> `Studied`, as of `plan_sweep`. It raises EnvError if all members are lost.
 
     Raises:
         ConfigError: if a setting is wrong. Then nothing is written.
-        EnvError: if all members are lost.
     """
     population, config = split_population()
     # Before the folder is made: a wrong setting must leave nothing behind.
     place = find_place(resources, num_members)
     arguments = parse_settings(config), population, num_members, place.capacity < num_members
-    return PopulationStudy.carry_out(root_dir, config, place, on_start, *arguments)
+    return lambda on_start: PopulationStudy.carry_out(root_dir, config, place, on_start, *arguments)
 
 
 def check_sweep(root_dir, seeds, resources):
@@ -112,12 +105,12 @@ def split_sweep(grid):
     """Reads the grid, and takes the bindings of the sweep out of gin's configuration.
 
     Returns:
-        the `Sweep`; the grid of `parse_grid`; the configuration of the runs, a text; and all bindings, also
+        the `Sweep`; the grid of `name_grid`; the configuration of the runs, a text; and all bindings, also
         of the sweep, a dict of texts by name.
     """
     from alf.runs.presets import list_used  # here: it needs TensorFlow, and flags are checked without it
 
-    grid = parse_grid(grid, list_used())  # After the gin files, which may import what its values name.
+    grid = name_grid(grid, list_used())
     # Before `take_bindings`: a sweep that goes on must also have the same settings of the search.
     settings = parse_settings(gin.config_str())
     with wrong_calls_are_config_errors():

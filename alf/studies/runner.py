@@ -58,7 +58,7 @@ class Runner:
                 if not self._running:
                     return
                 self._look(self._study.watch, self._study.end)
-        except Exception:  # KeyboardInterrupt passes: runs get SIGTERM when this process ends, and save.
+        except BaseException:  # also Ctrl-C in a notebook, whose process goes on
             # The study takes no more reports, which may fail again, for example on a full disk. Runs still
             # save.
             self.stop_reason = "an error ends the study"  # `_look` then interrupts every run.

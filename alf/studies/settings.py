@@ -90,37 +90,55 @@ class Population:
         self.rules = self.mutation(), self.replacement()
 
 
-def parse_grid(texts, used=()):
-    """Reads texts NAME=[VALUE, ...], with names and values as in --NAME=VALUE.
-
-    Args:
-        texts: list of texts.
-        used: passed to `find_full_name`.
-
-    Returns:
-        dict from each full name to the list of the texts of its values, as gin files write them.
+def parse_grid(texts):
+    """Reads texts NAME=[VALUE, ...], with values as in --NAME=VALUE; returns a dict from name to list.
 
     Raises:
-        ConfigError: if a text is not such a list, a list is empty, or a name or a value appears twice.
+        ConfigError: if a text is not such a list, or a name appears twice.
     """
-    grid, names = {}, []
+    grid = {}
     for text in texts:
         name, _, values = (part.strip() for part in text.partition("="))
         if not name or not values:
             raise ConfigError(f"--grid={text}: it must be NAME=[VALUE, ...]")
-        flag = f"--grid={name}={values}"
+        if name in grid:
+            raise ConfigError(f"--grid has {name} twice: name it once")
         try:
-            full_name, parsed = find_full_name(name, used), read_value(values)
+            grid[name] = read_value(values)
         except ConfigError as error:
             raise ConfigError(f"--grid={text}: {error}") from None
-        if not isinstance(parsed, (list, tuple)) or not parsed:
+        if not isinstance(grid[name], (list, tuple)):
+            raise ConfigError(
+                f"--grid={name}={values}: it must be a list of one or more values, [VALUE, ...]"
+            )
+    return grid
+
+
+def name_grid(grid, used=()):
+    """Returns a dict from full names of settings to lists of texts of their values, as gin files write them.
+
+    Args:
+        grid: dict from names, such as "learning_rate", to lists of values.
+        used: passed to `find_full_name`.
+
+    Raises:
+        ConfigError: if a name is unknown, a list is empty, or a name or a value appears twice.
+    """
+    named, names = {}, []
+    for name, values in grid.items():
+        flag = f"--grid={name}={list(values)}"
+        try:
+            full_name = find_full_name(name, used)
+        except ConfigError as error:
+            raise ConfigError(f"{flag}: {error}") from None
+        if not values:
             raise ConfigError(f"{flag}: it must be a list of one or more values, [VALUE, ...]")
         names.append(full_name)
         check_names("--grid", names)
         # Gin's texts of the values, which are the same for 0.1 and 1e-1.
-        grid[full_name] = list(map(repr, parsed))
-        check_once(flag, grid[full_name])
-    return grid
+        named[full_name] = list(map(repr, values))
+        check_once(flag, named[full_name])
+    return named
 
 
 def check_once(flag, values):

@@ -4,6 +4,7 @@
 import csv
 import io
 import json
+import os
 
 from alf.core.files import write_file
 from alf.errors import FolderError

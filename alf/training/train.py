@@ -68,14 +68,10 @@ def train(
     Raises:
         ConfigError: if a setting is wrong.
     """
-    named = find_what(_name_env(what))
-    if not named.gin_files:
-        algorithm, steps = algorithm or PRESET, steps or _STEPS
-    names = filter(None, (algorithm, named.label))
     # Only while the parts are made, which then have their settings: another thread may train meanwhile.
     with own_config(), wrong_calls_are_config_errors():
-        parse_config(named.gin_files)
-        bind(find_bindings(named.env, algorithm, steps, settings))
+        named, algorithm, _ = read_what(what, algorithm, steps, settings)
+        names = filter(None, (algorithm, named.label))
         # Before the trainer, which checks that something has read every binding.
         curves = [LiveCurve()] if can_show_curves() else []
         with choose_root_dir(root_dir or named.run, *names) as folder:
@@ -84,6 +80,22 @@ def train(
         trainer.add_callback(curve)
     trainer.train()
     return Trained(Agent(trainer.learner.policy), trainer)
+
+
+def read_what(what, algorithm, steps, settings):
+    """Reads the arguments of a call such as `train` into gin's configuration.
+
+    Returns:
+        the `What`; the name of the algorithm, None if only a file says it; and a dict from full names of the
+        settings to values.
+    """
+    named = find_what(_name_env(what))
+    if not named.gin_files:
+        algorithm, steps = algorithm or PRESET, steps or _STEPS
+    parse_config(named.gin_files)
+    bindings = find_bindings(named.env, algorithm, steps, settings)
+    bind(bindings)
+    return named, algorithm, bindings
 
 
 def _name_env(env):

@@ -273,7 +273,8 @@ def test_a_run_of_a_bad_trial_is_ended_and_the_others_go_on(tmp_path):
 class Failing:
     """A study with two runs that wait, of which one raises an error when it is watched."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, error):
+        self._error = error
         make = make_arguments(600.0)
         self._runs = [SweepRun(0, {}, seed, str(folder / "runs" / "0" / str(seed))) for seed in (0, 1)]
         self._runs = [run._replace(arguments=make(run)) for run in self._runs]
@@ -284,16 +285,17 @@ class Failing:
 
     def watch(self, run):
         if len(read_events(self._folder)) == 2:
-            raise SaveError("the disk is full")
+            raise self._error
         return False
 
     def end(self, run, status, error):
         pytest.fail(error)
 
 
-def test_an_error_ends_all_runs_which_are_saved_before_it_is_raised(tmp_path):
-    with pytest.raises(SaveError, match="^the disk is full$"):
-        Runner(Failing(tmp_path), Machine([CORE] * 2, 1), [], print).run()
+@pytest.mark.parametrize("error", [SaveError("the disk is full"), KeyboardInterrupt()], ids=repr)
+def test_an_error_ends_all_runs_which_are_saved_before_it_is_raised(tmp_path, error):
+    with pytest.raises(type(error)):
+        Runner(Failing(tmp_path, error), Machine([CORE] * 2, 1), [], print).run()
     assert [what for what, _ in read_events(tmp_path)] == ["starts", "starts", "ends", "ends"]
 
 

@@ -12,7 +12,7 @@ from alf.errors import ConfigError
 from alf.studies.ranges import Choice, Discount, Integers, LogUniform, Uniform
 from alf.studies.resources import Resources
 from alf.studies.run_study import check_sweep
-from alf.studies.settings import Sweep, parse_grid
+from alf.studies.settings import Sweep, name_grid, parse_grid
 from alf.studies.trials import Trials, describe, make_distribution, make_pruner, plan_trials
 
 RANGES = {
@@ -25,9 +25,12 @@ RANGES = {
 
 
 def test_a_grid_is_the_literal_product():
-    grid = parse_grid(
-        ["Adam.learning_rate=[1e-3, 0.1]", " a/SGD.momentum = (0.5, 0, 0.9) ", "Experiment.driver=[@Sweep]"]
-    )
+    texts = [
+        "Adam.learning_rate=[1e-3, 0.1]",
+        " a/SGD.momentum = (0.5, 0, 0.9) ",
+        "Experiment.driver=[@Sweep]",
+    ]
+    grid = name_grid(parse_grid(texts))
     expected = []
     for rate in ("0.001", "0.1"):
         for value in ("0.5", "0", "0.9"):
@@ -62,7 +65,7 @@ def test_a_wrong_grid_is_one_line(subtests):
     for what, (texts, message) in WRONG_GRIDS.items():
         with subtests.test(what):
             with pytest.raises(ConfigError, match=message) as error:
-                parse_grid(texts)
+                name_grid(parse_grid(texts))
             assert "\n" not in str(error.value)
 
 
