@@ -79,7 +79,7 @@ def test_a_population_gives_its_best_member_and_all_intervals(tmp_path, members_
     assert {(x["member"], x["env_steps"], x["objective"]) for x in table} == {(0, 200, 0.0), (1, 200, 10.0)}
     assert all(1e-4 <= x["Adam.learning_rate"] <= 1e-2 for x in table)
     config = (root_dir / "config.gin").read_text()
-    assert "'CartPole-v1'" in config and "Population" not in config and gin.config_str() == ""
+    assert "'CartPole-v1'" in config and "Population.interval = " not in config and gin.config_str() == ""
     assert "all members have ended" in capsys.readouterr().out
 
 
