@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The table of tasks in docs/tasks.md."""
+"""The tables of tasks in docs/measured.md."""
 
 import pathlib
 import re
@@ -9,7 +9,8 @@ import numpy as np
 from alf.config.gin_files import find_gin_file, list_tasks
 from alf.core.randomness import bootstrap_interval
 
-HEADER = "| task | algorithm | steps | score | minutes | seeds | date | reference |"
+COMMAND = "python -m benchmarks.tasks --file=tasks.jsonl"
+HEADER = "| task | algorithm | steps | score | minutes | seeds | reference |"
 
 
 def describe(task):
@@ -20,19 +21,34 @@ def describe(task):
     return algorithm, steps, re.search(r"Reference: (.*)", text)[1].rstrip(".")
 
 
-def format_table(rows):
-    """Returns the table of all tasks, in Markdown. A score is the mean over seeds, and its 95 % interval."""
-    lines = [HEADER, "| --- " * HEADER.count(" | ") + "| --- |"]
+def format_tables(rows):
+    """Returns the tables of all tasks, in Markdown: one for each machine and day; then what was not run.
+
+    A task is in the table of its last run; its runs on other machines do not count. A score is the mean over
+    seeds, and its 95 % interval.
+    """
+    tables, missing = {}, []
     for task in list_tasks():
         mine = [row for row in rows if row["task"] == task]
-        algorithm, steps, reference = describe(task)
-        if not mine:
-            lines.append(f"| {task} | {algorithm} | {steps:,} | not run | | | | {reference} |")
-            continue
-        scores = np.array([row["score"] for row in mine])
-        low, high = bootstrap_interval([scores])
-        minutes = np.mean([row["seconds"] for row in mine]) / 60
-        score = f"{scores.mean():,.4g}" + (f" ({low:,.4g} to {high:,.4g})" if len(mine) > 1 else "")
-        cells = task, algorithm, f"{steps:,}", score, f"{minutes:.1f}", len(mine), mine[-1]["date"], reference
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines)
+        if mine:
+            machine, date = mine[-1]["machine"], mine[-1]["date"]
+            line = _format_line(task, [row for row in mine if row["machine"] == machine])
+            tables.setdefault((date, machine), []).append(line)
+        else:
+            missing.append(task)
+    head = [HEADER, "| --- " * HEADER.count(" | ") + "| --- |"]
+    parts = [
+        "\n".join([f"{machine}, {date}, `{COMMAND}`:", "", *head, *lines])
+        for (date, machine), lines in sorted(tables.items())
+    ]
+    parts += [f"Not run: {', '.join(missing)}."] if missing else []
+    return "\n\n".join(parts)
+
+
+def _format_line(task, rows):
+    algorithm, steps, reference = describe(task)
+    scores = np.array([row["score"] for row in rows])
+    low, high = bootstrap_interval([scores])
+    minutes = np.mean([row["seconds"] for row in rows]) / 60
+    score = f"{scores.mean():,.4g}" + (f" ({low:,.4g} to {high:,.4g})" if len(rows) > 1 else "")
+    return f"| {task} | {algorithm} | {steps:,} | {score} | {minutes:.1f} | {len(rows)} | {reference} |"

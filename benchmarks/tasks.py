@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trains ALF's tasks, and writes the table of docs/tasks.md: `python -m benchmarks.tasks --file=FILE.jsonl`.
+"""Trains ALF's tasks: `python -m benchmarks.tasks --file=FILE.jsonl --machine=NAME [--write]`.
 
 Adds a line to the file for each run that it does not have yet, so that it may be stopped and called again.
---write puts the table of all runs in the file into docs/tasks.md.
+--write puts the tables of all runs in the file into docs/measured.md.
 """
 
 import datetime
@@ -13,16 +13,18 @@ from absl import app, flags
 
 from alf.config.gin_files import list_tasks
 from benchmarks.series import add_row, read_rows, train_once
-from benchmarks.task_table import HEADER, format_table
+from benchmarks.task_table import format_tables
 
 _FILE = flags.DEFINE_string("file", None, "File of the runs, JSON lines.", required=True)
 _TASKS = flags.DEFINE_multi_string("task", [], "Name of a task, such as CartPole-v1; without it all of them.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each task, with the seeds 0, 1, ...", lower_bound=0)
-_WRITE = flags.DEFINE_bool("write", False, "Writes the table into docs/tasks.md.")
-_PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "tasks.md"
+_WRITE = flags.DEFINE_bool("write", False, "Writes the tables into docs/measured.md.")
+_MACHINE = flags.DEFINE_string("machine", None, "Its name in docs/measured.md.", required=True)
+_PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "measured.md"
+_BEGIN, _END = "<!-- tasks -->\n", "\n<!-- end of tasks -->"
 
 
-def train_all(path, tasks, seeds):
+def train_all(path, tasks, seeds, machine):
     """Adds the runs to the file that it lacks."""
     done = {(row["task"], row["seed"]) for row in read_rows(path)}
     for seed in range(seeds):
@@ -40,22 +42,27 @@ def train_all(path, tasks, seeds):
                 "score": score,
                 "seconds": seconds,
                 "date": date,
+                "machine": machine,
             }
             add_row(path, row)
             print(f"{task} seed {seed}: {score:.1f} in {seconds:.0f} s", flush=True)
 
 
+def replace_tables(page, tables):
+    """Returns the text of a page with other tables of tasks."""
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return "".join([before, begin, tables, end, after])
+
+
 def main(argv):
     del argv
     path = pathlib.Path(_FILE.value)
-    train_all(path, _TASKS.value or list_tasks(), _SEEDS.value)
-    table = format_table(read_rows(path))
-    print(table)
+    train_all(path, _TASKS.value or list_tasks(), _SEEDS.value, _MACHINE.value)
+    tables = format_tables(read_rows(path))
+    print(tables)
     if _WRITE.value:
-        text = _PAGE.read_text()
-        start = text.index(HEADER)
-        end = text.index("\n\n", start) if "\n\n" in text[start:] else len(text.rstrip())
-        _PAGE.write_text(text[:start] + table + text[end:])
+        _PAGE.write_text(replace_tables(_PAGE.read_text(), tables))
 
 
 if __name__ == "__main__":

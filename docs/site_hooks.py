@@ -1,8 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What `mkdocs build` adds to docs/: a page for each file of alf/examples/, and CHANGELOG.md.
+"""What `mkdocs build` adds to docs/: a page for each file of alf/examples/, and texts of the root.
 
-Links of the pages, "../alf/examples/own_env.py" for instance, work in the repository as they are. Here they
-become links to these pages.
+README.md is the home page. Links of the pages, "../alf/examples/own_env.py" for instance, work in the
+repository as they are. Here they become links to these pages.
 """
 
 import os
@@ -14,6 +14,13 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parent.parent
 _LANGUAGES = {".gin": "gin", ".py": "python", ".sh": "bash", ".yaml": "yaml"}
 _EXAMPLES = "alf/examples"
+# Pages that are files of the root.
+_TEXTS = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "LICENSE": "license.md",
+}
 _INDEX = "examples.md"  # not examples/index.md: it would be the index of its section in the navigation
 
 
@@ -28,10 +35,10 @@ def on_files(files, config):
     """Adds the pages that are made of other files."""
     pages = {f"examples/{path}.md": _show_file(path) for path in list_examples()}
     pages[_INDEX] = _show_index(list_examples())
-    pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    pages |= {name: _show_text(path) for path, name in _TEXTS.items()}
     for name, text in pages.items():
         page = File.generated(config, name, content=text)
-        if name.startswith("examples/"):
+        if name.startswith("examples/") or name == "license.md":
             page.inclusion = page.inclusion.NOT_IN_NAV
         files.append(page)
     return files
@@ -40,7 +47,7 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     """Turns links to files of the repository into links to pages."""
     folder = os.path.dirname(page.file.src_uri)
-    root = os.path.dirname(f"docs/{page.file.src_uri}") if page.file.src_uri != "changelog.md" else ""
+    root = "" if page.file.src_uri in _TEXTS.values() else f"docs/{folder}"
 
     def replace(match):
         path, hash_sign, anchor = match[1].partition("#")
@@ -64,7 +71,12 @@ def _page_of(path):
         return _INDEX if os.path.isdir(ROOT / path) else f"{path.removeprefix('alf/')}.md"
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    return {"CHANGELOG.md": "changelog.md"}.get(path)
+    return _TEXTS.get(path)
+
+
+def _show_text(path):
+    text = (ROOT / path).read_text(encoding="utf-8")
+    return text if path.endswith(".md") else f"# {path.title()}\n\n````text\n{text.rstrip()}\n````\n"
 
 
 def _show_file(path):

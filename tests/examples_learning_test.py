@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The quick examples reach their targets, in at most about 2.5 times the steps of docs/learning_curves.md.
+"""The quick examples reach their targets, in at most about 2.5 times the steps of docs/measured.md.
 
 A seed alone moves the steps by a half. The rounding of another CPU does what another seed does.
 """

@@ -47,8 +47,8 @@ def _find_dtype(compute_dtype):
 def bfloat16_is_fast(cpuinfo="/proc/cpuinfo"):
     """Returns whether the CPU has AMX, or is AMD's with AVX512_BF16.
 
-    Intel's CPUs compute half as many AVX512_BF16 products in a cycle: they are slower than with float32
-    (docs/speed.md). False if the CPU is unknown.
+    Intel's CPUs compute half as many AVX512_BF16 products in a cycle: they are slower than with float32.
+    False if the CPU is unknown.
     """
     # The first core is enough: all cores are alike.
     entries = {}

@@ -29,7 +29,7 @@ class ActorCriticNetwork(CopyableModule):
         num_outputs: int, the size of the policy head.
         share_layers: bool, whether policy and value share everything but the heads. None shares them if there
             is a recurrent layer or an encoder with weights. Hidden layers are better not shared: if rewards
-            are not scaled, the value's gradients dominate (docs/learning_curves.md).
+            are not scaled, the value's gradients dominate (docs/measured.md).
         observation_spec, fc_layer_params, activation, layer_norm, spectral_norm: passed to `Torso`.
         encoder, rnn, compute_dtype, seed: passed to `Torso`.
     """

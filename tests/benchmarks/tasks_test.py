@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""benchmarks.tasks: what each task says of itself, and the table of docs/tasks.md."""
+"""benchmarks.tasks: what each task says of itself, and the tables of docs/measured.md."""
 
 import importlib.util
 import pathlib
@@ -12,7 +12,8 @@ from alf.config.gin_files import find_gin_file, list_tasks
 from alf.config.parsing import parse_config
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
-from benchmarks.task_table import describe, format_table
+from benchmarks.task_table import HEADER, describe, format_tables
+from benchmarks.tasks import replace_tables
 
 pytestmark = pytest.mark.programs
 
@@ -51,15 +52,37 @@ def test_what_a_task_says_of_itself(subtests):
                 find_env_fn(name)  # raises ConfigError for an unknown id
 
 
-def test_the_table():
-    rows = [
-        {"task": "CartPole-v1", "score": score, "seconds": 30.0, "date": "2026-11-26"} for score in (400, 500)
-    ]
-    (line,) = [line for line in format_table(rows).splitlines() if "CartPole" in line]
-    start = "| CartPole-v1 | ppo | 100,000 | 450 (400 to 500) | 0.5 | 2 | 2026-11-26 | 475, at which"
-    assert line.startswith(start)
-    assert "| 500 | 0.5 | 1 |" in format_table(rows[1:])
-    assert "| Ant-v5 | ppo | 1,000,000 | not run | | | | 1,083, PPO after" in format_table(rows)
+def test_the_tables():
+    rows = [make_row("CartPole-v1", score, "2026-11-26", "A") for score in (400, 500)]
+    rows += [make_row("Ant-v5", 700, "2026-11-27", "A"), make_row("Ant-v5", 800, "2026-11-27", "B")]
+    first, second, missing = split_tables(format_tables(rows))
+    assert first[0] == "A, 2026-11-26, `python -m benchmarks.tasks --file=tasks.jsonl`:"
+    start = "| CartPole-v1 | ppo | 100,000 | 450 (400 to 500) | 0.5 | 2 | 475, at which"
+    assert len(first) == 5 and first[-1].startswith(start)
+    assert second[0].startswith("B, 2026-11-27") and len(second) == 5
+    assert second[-1].startswith("| Ant-v5 | ppo | 1,000,000 | 800 | 0.5 | 1 | 1,083, PPO after")
+    assert "Acrobot-v1" in missing[0] and "CartPole-v1" not in missing[0]
+
+
+def make_row(task, score, date, machine):
+    return {"task": task, "score": score, "seconds": 30.0, "date": date, "machine": machine}
+
+
+def split_tables(text):
+    """The lines of each table with its caption, and of what comes after them."""
+    *tables, missing = [part.splitlines() for part in re.split(r"\n\n(?!\|)", text)]
+    return [*tables, missing]
+
+
+def test_the_page_has_the_tables_of_all_tasks():
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "measured.md").read_text()
+    changed = replace_tables(page, "NEW")
+    assert "<!-- tasks -->\nNEW\n<!-- end of tasks -->\n\n## " in changed and len(changed) < len(page)
+    old = page.partition("<!-- tasks -->")[2].partition("<!-- end of tasks -->")[0]
+    header = HEADER.count("|")
+    lines = [line for line in old.splitlines() if line.startswith("| ")]
+    assert lines and all(line.count("|") == header for line in lines)
+    assert not [task for task in list_tasks() if task not in old]
 
 
 def test_an_unknown_task():
