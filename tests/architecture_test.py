@@ -34,6 +34,8 @@ LAYERS = [
     {"bin"},
     {"__main__"},
 ]
+# Classes of other libraries that the page names.
+OTHERS = {"TFEnvironment"}
 RANKS = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 
@@ -80,6 +82,33 @@ def test_the_files_that_the_page_names_exist():
     names = set(re.findall(r"(?<![\w/])\w+\.py", text))
     files = {path.name for path in MODULES}
     assert names <= files
+
+
+def test_the_calls_of_a_step_are_in_the_files_that_the_page_says():
+    """The rows of the table: a number and a function of a class, or a function, and its file."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) `(?:(\w+)\.)?(\w+)` \| `([\w/.]+)` \|", text, re.MULTILINE)
+    assert [int(row[0]) for row in rows] == list(range(1, len(rows) + 1)) and len(rows) > 10
+    wrong = []
+    for _, owner, function, name in rows:
+        path = ROOT / name if "/" in name else ROOT / "alf" / "drivers" / name
+        source = path.read_text(encoding="utf-8")
+        if f"def {function}(" not in source or (owner and not re.search(rf"^class {owner}\b", source, re.M)):
+            wrong.append((owner, function, name))
+    assert not wrong
+
+
+def test_the_classes_and_methods_that_the_page_names_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
+    classes = set(re.findall(r"^class (\w+)", sources, re.MULTILINE))
+    members = set(re.findall(r"def (\w+)\(|^ +(\w+): |self\.(\w+) = ", sources, re.MULTILINE))
+    members = {name for names in members for name in names}
+    wrong = []
+    for owner, member in re.findall(r"`([A-Z]\w+)(?:\.(\w+))?`", text):
+        if owner not in classes | OTHERS or (member and owner in classes and member not in members):
+            wrong.append(f"{owner}.{member}")
+    assert not wrong
 
 
 def test_every_part_is_on_the_page():
