@@ -12,7 +12,7 @@ from absl import logging
 
 from alf.callback import Callback
 from alf.config.gin_files import CONFIG_FILE
-from alf.config.parsing import parse_config, wrong_calls_are_config_errors
+from alf.config.parsing import bind, parse_config, wrong_calls_are_config_errors
 from alf.core.randomness import spawn_seeds
 from alf.errors import ConfigError, DivergedError
 from alf.runs.checkpoint_files import DamagedError
@@ -21,6 +21,7 @@ from alf.runs.saved_run import SavedRun
 from alf.schedules import assign_tunables, find_tunables
 from alf.studies.population_study import DONE_ORDER_FILE, ORDER_FILE, REPORT_FILE
 from alf.studies.state import read_json, write_json
+from alf.studies.tunables import make_bindings
 from alf.training.trainer import Trainer
 
 _POLL_SECONDS = 0.05  # between two looks at the order
@@ -119,7 +120,9 @@ class Member(Callback):
         gin.clear_config()
         # The order has the study's seed and the member's index: another seed for each member.
         (seed,) = spawn_seeds(self._order["seed"], 1)
-        parse_config([self._gin_file], [*self._order["bindings"], f"Experiment.seed = {seed}"])
+        parse_config([self._gin_file])
+        settings = self._order["tunables"] | self._order["graph"]
+        bind(make_bindings(settings, self._order["limits"]) | {"Experiment.seed": seed})
         # The file has the settings from before, which `Trainer` would refuse as another configuration. The
         # study has checked all other settings.
         with contextlib.suppress(FileNotFoundError):

@@ -11,7 +11,7 @@ from absl import logging
 
 from alf.callback import Callback
 from alf.config.kinds import AtLeast, NonNegativeInt, PositiveInt, Text
-from alf.config.parsing import parse_config
+from alf.config.parsing import bind
 from alf.config.settings import Role, configurable
 from alf.drivers.metrics import Metric
 from alf.errors import ConfigError, import_extra
@@ -21,7 +21,7 @@ from alf.schedules import assign_tunables, find_tunables
 from alf.studies.evolution import Evolution, Mutation, Replacement
 from alf.studies.lineage import draw_lineage, write_table
 from alf.studies.ranges import Range, check_settings
-from alf.studies.tunables import is_tunable, list_tunable, make_bindings
+from alf.studies.tunables import find_limits, is_tunable, list_tunable, make_bindings
 
 
 @configurable("alf.population")
@@ -84,7 +84,7 @@ class PolicyPopulation(Policies):
         # Here, before the learners are made, whose constructors read these bindings. Unlocked, because an
         # earlier run in this process may have locked the configuration.
         with gin.unlock_config():
-            parse_config([], make_bindings(lowest, settings), "PolicyPopulation.settings")
+            bind(make_bindings(lowest, find_limits(settings)), "PolicyPopulation.settings")
 
     def wrap(self, env, seed):
         if getattr(env, "space_names", None) is not None:

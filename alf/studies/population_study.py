@@ -13,7 +13,7 @@ from alf.studies.evolution import Evolution
 from alf.studies.lineage import draw_lineage, make_table, write_table
 from alf.studies.state import read_json, write_json
 from alf.studies.study import Studied, Study
-from alf.studies.tunables import is_tunable, make_bindings
+from alf.studies.tunables import find_limits
 
 MEMBERS = "members"  # the folder of their directories
 # Files in a member's directory: its order, its last report, and the number of the last order that it carried
@@ -233,17 +233,17 @@ def write_order(path, turn, order, population, seed):
         population: `Population`.
         seed: list of ints, from which the member's `Experiment.seed` follows.
     """
-    ranges, settings = population.settings, order["settings"]
-    # The member assigns these to variables while it trains. All bindings are in the order all the same,
-    # because a process that starts with this order makes its objects from them.
-    tunables = {name: x for name, x in settings.items() if is_tunable(name, ranges[name])}
+    settings = order["settings"]
+    limits = find_limits(population.settings)
+    # The member assigns these to variables while it trains.
+    tunables = {name: x for name, x in settings.items() if name in limits}
     given = dict(
         turn=turn,
         number=order["number"],
         parent=order["parent"],
         tunables=tunables,
         graph={name: x for name, x in settings.items() if name not in tunables},  # needs another `Trainer`
-        bindings=make_bindings(settings, ranges),
+        limits=limits,
         interval=population.interval,
         objective=population.objective,
         seed=seed,

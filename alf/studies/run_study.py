@@ -21,7 +21,7 @@ from alf.studies.resources import check_resources, find_place
 from alf.studies.settings import Population, Sweep, check_once, name_grid
 from alf.studies.sweep_study import SweepStudy
 from alf.studies.trials import import_optuna, make_pruner
-from alf.studies.tunables import make_bindings
+from alf.studies.tunables import find_limits, make_bindings
 
 _LOOK_SECONDS = 0.2  # the interval at which the wait for another process looks for a signal
 
@@ -159,7 +159,7 @@ def split_population():
     # Only to raise its errors now, before anything is written.
     with own_config():
         parse_config([], [config])
-        parse_config([], make_bindings(values, population.settings), "Population.settings")
+        bind(make_bindings(values, find_limits(population.settings)), "Population.settings")
     return population, config
 
 

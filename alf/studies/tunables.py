@@ -25,27 +25,30 @@ def list_tunable():
     return [f"{registry.shorten(x.owner)}.{x.name}" for x in settings if x.kind.takes_schedules]
 
 
-def make_bindings(settings, ranges):
-    """Returns the lines of a gin file that give settings their values.
+def find_limits(ranges):
+    """Returns a dict from name to (low, high) of the settings among `ranges` that become `Tunable`s."""
+    return {name: x.limits for name, x in ranges.items() if is_tunable(name, x)}
+
+
+def make_bindings(settings, limits):
+    """Returns the bindings that give settings their values, a dict by name for `bind`.
 
     Args:
         settings: dict from name to value.
-        ranges: dict from the same names to `Range`.
+        limits: dict from the names of those that become `Tunable`s to (low, high), of `find_limits`.
     """
-    lines = []
+    bindings = {}
     for name, value in settings.items():
-        if not is_tunable(name, ranges[name]):
-            lines.append(f"{name} = {value!r}")
+        if name not in limits:
+            bindings[name] = value
             continue
         scope = name.rpartition("/")[0]  # the scope that the user has chosen
         if not name.endswith("Tunable.value"):
             # A scope for each setting: without one, all of them would share the bindings of `Tunable`.
             scope = re.sub(r"\W", "_", name)
-            lines.append(f"{name} = @{scope}/Tunable()")
+            bindings[name] = registry.parse_value(f"@{scope}/Tunable()")
         tunable = f"{scope}/Tunable" if scope else "Tunable"
-        lines += [
-            f"{tunable}.value = {value!r}",
-            f"{tunable}.limits = {tuple(ranges[name].limits)!r}",
-            f"{tunable}.setting = {name!r}",
-        ]
-    return lines
+        bindings[f"{tunable}.value"] = value
+        bindings[f"{tunable}.limits"] = tuple(limits[name])
+        bindings[f"{tunable}.setting"] = name
+    return bindings

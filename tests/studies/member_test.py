@@ -18,11 +18,11 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import ImpalaAlgorithm
-from alf.config.parsing import parse_config
+from alf.config.parsing import bind, parse_config
 from alf.errors import ConfigError, DivergedError
 from alf.schedules import find_tunables
 from alf.studies.ranges import Choice, Integers, LogUniform, Uniform
-from alf.studies.tunables import is_tunable, list_tunable, make_bindings
+from alf.studies.tunables import find_limits, is_tunable, list_tunable, make_bindings
 from alf.training import Experiment, Trainer
 from tests.bin.conftest import KINDS
 from tests.builders import driver_of
@@ -367,7 +367,8 @@ def test_what_takes_a_schedule_is_a_tunable_of_the_learner(monkeypatch, subtests
         values = {name: 0.25 + 0.125 * i for i, name in enumerate(names)}
         ranges = dict.fromkeys(names, Uniform(0.1, 0.9))
         config = "\n".join(line.strip() for line in KINDS[kind].splitlines())
-        parse_config([], [config, more, *make_bindings(values, ranges)])
+        parse_config([], [config, more])
+        bind(make_bindings(values, find_limits(ranges)))
         driver = driver_of(Experiment())
         found = find_tunables(driver.learner)
         for name, value in values.items():
@@ -398,13 +399,15 @@ def test_bindings():
         "own/Tunable.value": Uniform(0, 2),
         "A.kind": Choice(["xy", "z"]),
     }
-    assert make_bindings({"a/Adam.learning_rate": 0.5, "own/Tunable.value": 1.5, "A.kind": "z"}, ranges) == [
-        "a/Adam.learning_rate = @a_Adam_learning_rate/Tunable()",
-        "a_Adam_learning_rate/Tunable.value = 0.5",
-        "a_Adam_learning_rate/Tunable.limits = (0.0, 1.0)",
-        "a_Adam_learning_rate/Tunable.setting = 'a/Adam.learning_rate'",
-        "own/Tunable.value = 1.5",
-        "own/Tunable.limits = (0.0, 2.0)",
-        "own/Tunable.setting = 'own/Tunable.value'",
-        "A.kind = 'z'",
-    ]
+    settings = {"a/Adam.learning_rate": 0.5, "own/Tunable.value": 1.5, "A.kind": "z"}
+    bindings = make_bindings(settings, find_limits(ranges))
+    assert repr(bindings.pop("a/Adam.learning_rate")) == "@a_Adam_learning_rate/Tunable()"
+    assert bindings == {
+        "a_Adam_learning_rate/Tunable.value": 0.5,
+        "a_Adam_learning_rate/Tunable.limits": (0.0, 1.0),
+        "a_Adam_learning_rate/Tunable.setting": "a/Adam.learning_rate",
+        "own/Tunable.value": 1.5,
+        "own/Tunable.limits": (0.0, 2.0),
+        "own/Tunable.setting": "own/Tunable.value",
+        "A.kind": "z",
+    }
