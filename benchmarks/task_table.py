@@ -10,6 +10,7 @@ from alf.config.gin_files import find_gin_file, list_tasks
 from alf.core.randomness import bootstrap_interval
 
 COMMAND = "python -m benchmarks.tasks --file=tasks.jsonl"
+_BEGIN, _END = "<!-- tasks -->\n", "\n<!-- end of tasks -->"
 HEADER = "| task | algorithm | steps | score | minutes | seeds | reference |"
 
 
@@ -43,6 +44,13 @@ def format_tables(rows):
     ]
     parts += [f"Not run: {', '.join(missing)}."] if missing else []
     return "\n\n".join(parts)
+
+
+def replace_tables(page, tables):
+    """Returns the text of a page with other tables of tasks."""
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    return "".join([before, begin, tables, end, after])
 
 
 def _format_line(task, rows):

@@ -13,7 +13,7 @@ from absl import app, flags
 
 from alf.config.gin_files import list_tasks
 from benchmarks.series import add_row, read_rows, train_once
-from benchmarks.task_table import format_tables
+from benchmarks.task_table import format_tables, replace_tables
 
 _FILE = flags.DEFINE_string("file", None, "File of the runs, JSON lines.", required=True)
 _TASKS = flags.DEFINE_multi_string("task", [], "Name of a task, such as CartPole-v1; without it all of them.")
@@ -21,7 +21,6 @@ _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each task, with the seeds 0, 
 _WRITE = flags.DEFINE_bool("write", False, "Writes the tables into docs/measured.md.")
 _MACHINE = flags.DEFINE_string("machine", None, "Its name in docs/measured.md.", required=True)
 _PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "measured.md"
-_BEGIN, _END = "<!-- tasks -->\n", "\n<!-- end of tasks -->"
 
 
 def train_all(path, tasks, seeds, machine):
@@ -46,13 +45,6 @@ def train_all(path, tasks, seeds, machine):
             }
             add_row(path, row)
             print(f"{task} seed {seed}: {score:.1f} in {seconds:.0f} s", flush=True)
-
-
-def replace_tables(page, tables):
-    """Returns the text of a page with other tables of tasks."""
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    return "".join([before, begin, tables, end, after])
 
 
 def main(argv):

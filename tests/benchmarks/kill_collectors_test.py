@@ -89,8 +89,8 @@ def test_the_outcome_is_read_from_the_run(program, tmp_path):
 
 
 def test_a_slow_step_sleeps(monkeypatch):
-    monkeypatch.setattr(slow_steps, "load", functools.partial(load, "CartPole-v1", 3))
-    env = slow_steps.SlowSteps(seed=0, ms=50.0)
+    monkeypatch.setattr(slow_steps, "load", functools.partial(load, "CartPole-v1"))
+    env = slow_steps.SlowSteps(seed=0, batch_size=3, ms=50.0)
     env.reset()
     start = time.monotonic()
     step = env.step(np.zeros(3, np.int64))

@@ -12,8 +12,7 @@ from alf.config.gin_files import find_gin_file, list_tasks
 from alf.config.parsing import parse_config
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
-from benchmarks.task_table import HEADER, describe, format_tables
-from benchmarks.tasks import replace_tables
+from benchmarks.task_table import HEADER, describe, format_tables, replace_tables
 
 pytestmark = pytest.mark.programs
 

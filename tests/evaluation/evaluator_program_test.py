@@ -121,6 +121,7 @@ def test_workers_need_environments_that_can_be_divided(tmp_path):
         trainer = make_configured(tmp_path, "thread")
         with gin.unlock_config():
             gin.bind_parameter("Experiment.env", make_env)
+            gin.bind_parameter("Experiment.num_envs", None)
         evaluator = Evaluator(interval_steps=1, place="process", num_workers=2)
         with pytest.raises(ConfigError, match="Experiment.env needs an argument batch_size"):
             evaluator.open(trainer.learner.policy)

@@ -68,7 +68,9 @@ def policy():
         gin.parse_config("ActorCriticNetwork.fc_layer_params = (8,)")
         with contextlib.closing(make_vector(0, 1)) as env:
             specs = EnvSpecs([env])
-        return Experiment(env=make_vector, seed=0).make_policy(specs.observation, specs.action, specs.reward)
+        return Experiment(env=make_vector, num_envs=2, seed=0).make_policy(
+            specs.observation, specs.action, specs.reward
+        )
 
 
 def play(policy, make_env, num_workers, seed=3, count=2):

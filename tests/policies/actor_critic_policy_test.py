@@ -221,7 +221,7 @@ def test_noise_goes_from_step_to_step_and_not_to_training(name):
     for i, j, correlation in [(0, 1, 0.9), (1, 3, 0.81), (3, 4, 0)]:
         assert abs(np.corrcoef(seen[i], seen[j])[0, 1] - correlation) < 5 / np.sqrt(rows)
     np.testing.assert_allclose(np.std(seen, axis=1), 1, rtol=5 / np.sqrt(2 * rows))
-    predicted = policy.predict(step, state)
+    predicted = policy.predict(step._replace(step_type=tf.fill((rows,), MID)), state)
     np.testing.assert_array_equal(predicted.state.noise, state.noise)
     actions = predicted.action.numpy()
     np.testing.assert_allclose(actions, actions[:1].repeat(rows, 0), rtol=1e-5)

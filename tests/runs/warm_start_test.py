@@ -190,7 +190,7 @@ def test_a_run_that_is_refused_writes_nothing_and_closes_its_environments(tmp_pa
     with pytest.raises(ConfigError, match="^Trainer.initial_checkpoint is 'nowhere': "):
         make_trainer(tmp_path / "new", initial_checkpoint="nowhere", made=made)
     assert [env.closed for env in made] == [1]
-    assert not list((tmp_path / "new").iterdir())
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path, source):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from alf.core.annotations import Array, Nest, NestedSpec
 from alf.core.nest_utils import BoundedTensorSpec
 from alf.errors import ConfigError
 
@@ -34,14 +35,14 @@ class ActionDistribution(tf.Module, abc.ABC):
 
     noise_spec: Any = ()
 
-    def __init__(self, params_spec, raw_spec, num_outputs):
+    def __init__(self, params_spec: NestedSpec, raw_spec: NestedSpec, num_outputs: int) -> None:
         super().__init__()
         self.params_spec = params_spec
         self.raw_spec = raw_spec
         self.num_outputs = num_outputs
 
     @abc.abstractmethod
-    def params(self, outputs, mask=None):
+    def params(self, outputs: Array, mask: Array | None = None) -> Nest:
         """Turns network outputs into parameters, a nest of float32 [..., *shape] like `params_spec`.
 
         Args:
@@ -54,10 +55,10 @@ class ActionDistribution(tf.Module, abc.ABC):
         """
 
     @abc.abstractmethod
-    def sample(self, params):
+    def sample(self, params: Nest) -> Nest:
         """Draws `raw`, a nest of [..., *shape] like `raw_spec`, independently for each row."""
 
-    def explore(self, params, noise, is_first):
+    def explore(self, params: Nest, noise: Nest, is_first: Array) -> tuple[Nest, Nest]:
         """Draws `raw` for the next step of episodes: as `sample`, unless draws depend on those before.
 
         Args:
@@ -71,36 +72,36 @@ class ActionDistribution(tf.Module, abc.ABC):
         return self.sample(params), noise
 
     @abc.abstractmethod
-    def mode(self, params):
+    def mode(self, params: Nest) -> Nest:
         """Returns the most likely `raw`."""
 
     @abc.abstractmethod
-    def action(self, raw):
+    def action(self, raw: Nest) -> Nest:
         """Computes the environment's action, a nest of [..., *shape] like the action spec."""
 
     @abc.abstractmethod
-    def log_prob(self, params, raw):
+    def log_prob(self, params: Nest, raw: Nest) -> Array:
         """Computes log p(raw), float32 [...]: the sum over all parts of the action."""
 
     @abc.abstractmethod
-    def entropy(self, params):
+    def entropy(self, params: Nest) -> Array:
         """Computes the entropy in nats, float32 [...]."""
 
     @abc.abstractmethod
-    def kl(self, params_p, params_q):
+    def kl(self, params_p: Nest, params_q: Nest) -> Array:
         """Computes KL(p || q) in nats, float32 [...]."""
 
-    def describe(self, params):
+    def describe(self, params: Nest) -> dict[str, Nest]:
         """Returns what histograms show of distributions, a dict of nests of [..., ...] by name."""
         return {"entropy": self.entropy(params), "distribution": params}
 
-    def has_choice(self, params):
+    def has_choice(self, params: Nest) -> Array:
         """Returns bool [...], True where several actions are possible. Elsewhere log p has no gradient."""
         # Every float is a choice; distributions of integers override this.
         x, spec = tf.nest.flatten(params)[0], tf.nest.flatten(self.params_spec)[0]
         return tf.ones(tf.shape(x)[: x.shape.rank - spec.shape.rank], tf.bool)
 
-    def symmetric_kl_to_uniform(self, params):
+    def symmetric_kl_to_uniform(self, params: Nest) -> Array:
         """Sums `losses.symmetric_kl_to_uniform` over the parts, float32 [...]; only for integer actions."""
         name = type(self).__name__
         raise ConfigError(f"the symmetric KL divergence exists only for integer actions, not for {name}")
