@@ -90,6 +90,11 @@ def get(selector: str) -> Callable[..., Any]:
     return function
 
 
+def list_passed(selector: str) -> Sequence[str]:
+    """Returns the names of the arguments of a selector that gin must not bind."""
+    return gin.config._REGISTRY[selector].denylist or ()
+
+
 def find_matching(name: str) -> list[str]:
     """Returns the selectors that match a short name, for example ["alf.training.Trainer"]."""
     return [entry.selector for entry in gin.config._REGISTRY.get_all_matches(name)] if name else []

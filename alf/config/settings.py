@@ -222,10 +222,11 @@ def settings_of(owner: str) -> dict[str, Setting]:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
         return {}
+    passed = registry.list_passed(owner)
     usual: Any = _roles.get(inspect.unwrap(function)) or getattr(function, "settings_role", Role.CONDITION)
     settings = {}
     for x in parameters:
-        if x.kind is not x.VAR_POSITIONAL and not _is_passed(x):
+        if x.kind is not x.VAR_POSITIONAL and x.name not in passed:
             name = "**" * (x.kind is x.VAR_KEYWORD) + x.name
             # An argument with the name "seed" is a seed also in the user's classes, which know no roles.
             role = _find_marker(x.annotation) or (Role.SEED if x.name == "seed" else usual)

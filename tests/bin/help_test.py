@@ -164,7 +164,7 @@ def test_settings_by_name(command):
     status, out, _ = command(settings, "Experiment.num_groups")
     assert status == 0 and out.splitlines()[0] == "Experiment"
     assert re.findall("^  Experiment.*", out, re.MULTILINE) == [
-        "  Experiment.num_groups: int, at least 0 = 2"
+        "  Experiment.num_groups: int, at least 1 = 2"
     ]
 
 
