@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Short runs, for tests of what an algorithm learns. They are the same each time on one machine."""
 
+import ast
 import functools
 
 import numpy as np
@@ -53,6 +54,12 @@ def replay_training(specs, policy, unroll_length, length, make_replayer=UniformR
         initial_collect_steps=256,
         replay_ratio=0.25,
     )
+
+
+def find_private_names(source):
+    """Returns the set of the private attributes that the text of a module uses and does not set itself."""
+    nodes = [x for x in ast.walk(ast.parse(source)) if isinstance(x, ast.Attribute) and x.attr[:1] == "_"]
+    return {x.attr for x in nodes} - {x.attr for x in nodes if isinstance(x.ctx, ast.Store)}
 
 
 def remembering_env(batch_size, seed=0):

@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The distribution and the replayer in docs/algorithms/own.md, written with public names alone, are right."""
 
-import ast
 import functools
 import types
 
@@ -15,7 +14,7 @@ from alf.learner import optimizers
 from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
-from tests.algorithms.learning import train
+from tests.algorithms.learning import find_private_names, train
 from tests.builders import build_learner
 from tests.docs.blocks import ROOT, read_blocks
 
@@ -81,7 +80,4 @@ def test_impala_learns_with_both(page):
 
 @pytest.mark.parametrize("title", ["laplace.py", "twice.py"])
 def test_they_use_no_private_name_of_alf(title):
-    tree = ast.parse(BLOCKS[title])
-    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr[:1] == "_"]
-    own = {node.attr for node in used if isinstance(node.ctx, ast.Store)}
-    assert {node.attr for node in used} - own <= {"__init__"}
+    assert find_private_names(BLOCKS[title]) <= {"__init__"}

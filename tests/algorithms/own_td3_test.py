@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """An algorithm that a user writes in one file, with public names alone, learns."""
 
-import ast
 import functools
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from alf.learner import optimizers
 from alf.networks import CriticsNetwork, PolicyNetwork
 from alf.testing.toy_environments import MatchObservationEnvironment
 from tests.algorithms import own_td3
-from tests.algorithms.learning import replay_training, train
+from tests.algorithms.learning import find_private_names, replay_training, train
 from tests.builders import build_learner
 
 
@@ -41,7 +40,4 @@ def test_it_learns_and_its_actor_moves_in_every_second_update():
 
 
 def test_it_uses_no_private_name_of_alf():
-    tree = ast.parse(Path(own_td3.__file__).read_text(encoding="utf-8"))
-    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr[:1] == "_"]
-    own = {node.attr for node in used if isinstance(node.ctx, ast.Store)}
-    assert {node.attr for node in used} - own == {"__init__"}
+    assert find_private_names(Path(own_td3.__file__).read_text(encoding="utf-8")) == {"__init__"}
