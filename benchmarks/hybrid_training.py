@@ -31,7 +31,7 @@ from alf.plots.picture import draw_line, finish_axes
 from alf.policies import SacPolicy
 from alf.policies.agent import Agent
 from alf.replay import HybridReplayer, UniformReplayer, load_replayer
-from alf.tools.throughput import collect_and_train
+from alf.tools.throughput import TrainIteration
 
 _OUT = flags.DEFINE_string("out", None, "File to write the picture to.", required=True)
 _RUNS = flags.DEFINE_integer("runs", 3, "Of each kind, with the seeds 0, 1, ...", lower_bound=1)
@@ -101,6 +101,7 @@ def run(kind, path, seed, num_updates, evaluate_every, updates_per_train_iter=16
     else:
         driver = AsyncOffPolicyDriver([env], learner.policy, unroll_length=8)
     rows, seconds, due = [], 0.0, 0
+    train_iteration = TrainIteration(driver, learner)
     driver.start()
     try:
         while True:
@@ -111,7 +112,7 @@ def run(kind, path, seed, num_updates, evaluate_every, updates_per_train_iter=16
             if updates >= num_updates:
                 return [list(column) for column in zip(*rows, strict=True)]
             start = time.perf_counter()
-            collect_and_train(driver, learner)
+            train_iteration()
             seconds += time.perf_counter() - start
     finally:
         driver.stop()

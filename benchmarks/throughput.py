@@ -68,11 +68,11 @@ def measure(workload, seconds, sync=False, mode="async"):
         driver = AsyncOffPolicyDriver(envs, learner.policy, workload.unroll_length, settings)
     driver.start()
     try:
-        trained = {}
+        train_iteration, trained = speed.TrainIteration(driver, learner), {}
         while not trained:
-            _, trained = speed.collect_and_train(driver, learner)
+            _, trained = train_iteration()
         to_first_step = process_seconds()
-        result = _trained(driver, learner, seconds)
+        result = _trained(train_iteration, learner, seconds)
         with single_threaded():
             experience = driver.get_training_exps()
         sampling = speed.measure(learner, lambda: speed.sample(driver), max(1.0, seconds / 4)).describe()
@@ -91,12 +91,12 @@ def measure(workload, seconds, sync=False, mode="async"):
     }
 
 
-def _trained(driver, learner, seconds):
+def _trained(train_iteration, learner, seconds):
     """Steps and updates per second of training, CPU use, and growth of memory, after a warm-up of a fifth."""
     process, memory = psutil.Process(), []
 
     def iterate():
-        steps, _ = speed.collect_and_train(driver, learner)
+        steps, _ = train_iteration()
         memory.append(process.memory_info().rss / 2**20)
         return steps
 

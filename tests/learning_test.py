@@ -118,11 +118,13 @@ def test_impala_learns_from_the_actions_of_another_policy():
 def test_ppo_learns():
     def make_learner(specs):
         algorithm = PPOAlgorithm(make_actor_critic(specs), discount=DISCOUNT)
-        optimizer = optimizers.Adam(3e-3, epsilon=1e-5)
+        # Not faster: 16 updates of a batch that change the policy a lot are unstable once it is nearly
+        # deterministic, and one run in 15 would miss the bound.
+        optimizer = optimizers.Adam(1e-3, epsilon=1e-5)
         training = functools.partial(UnrollLearner, num_epochs=4, num_minibatches=4)
         return build_learner(algorithm, optimizer, training, max_grad_norm=0.5)
 
-    learner, reward = learn(make_learner, 80, continuous=True)
+    learner, reward = learn(make_learner, 70, continuous=True)
     assert reward > 0.97, "of 1; at random -1/3"
     check_matches(learner.policy, True)
     check_values(learner.policy, True)

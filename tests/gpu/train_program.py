@@ -171,7 +171,7 @@ def graph_environments():
     from alf.drivers import AsyncOffPolicyDriver, DriverSettings, EnvSpecs, SyncOffPolicyDriver
     from alf.learner.optimizers import Adam
     from alf.policies import ActorCriticPolicy
-    from alf.tools.throughput import collect_and_train
+    from alf.tools.throughput import TrainIteration
     from tests.adapters.graph_environments import CountingTFEnvironment
 
     results = []
@@ -187,8 +187,9 @@ def graph_environments():
         )
         driver = driver_class(envs, learner.policy, 8, DriverSettings(actor_device=actor_device))
         driver.start()
+        train_iteration = TrainIteration(driver, learner)
         for _ in range(3):
-            collect_and_train(driver, learner)
+            train_iteration()
         driver.stop()
         results.append([learner.device, driver.actor_device, int(learner.progress.updates)])
     return results
@@ -219,7 +220,7 @@ def by_hand():
     from alf.learner.optimizers import Adam
     from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
     from alf.replay import PrioritizedReplayer, UniformReplayer
-    from alf.tools.throughput import collect_and_train
+    from alf.tools.throughput import TrainIteration
 
     def make(replayer_class, policy_class, algorithm_class):
         envs = [load("CartPole-v1", 4, seed=i, num_workers=0) for i in range(2)]
@@ -241,8 +242,9 @@ def by_hand():
             envs, learner = make(*kinds)
             driver = driver_class(envs, learner.policy, unroll_length=8, settings=DriverSettings())
             driver.start()
+            train_iteration = TrainIteration(driver, learner)
             for _ in range(3):
-                collect_and_train(driver, learner)
+                train_iteration()
             driver.stop()
             held = [learner.replayer, getattr(learner.replayer, "_tree", None)]
             held = tf.nest.flatten([list(vars(x).values()) for x in held if x is not None])
