@@ -109,8 +109,7 @@ class ReplayLearner(Learner):
     def observe(self, experience: Experience) -> None:
         super().observe(experience)
         if not self._has_dropped:
-            with tf.device(HOST):  # where the experience is
-                self._fresh_steps += int(count_transitions(experience.step_type))
+            self._fresh_steps += count_transitions(experience.step_type.numpy())
 
     def _make_due_updates(self) -> tuple[dict[str, Array], Any]:
         """Makes the updates for the steps observed since the last call.

@@ -178,7 +178,7 @@ def measure_parts(driver, learner, seconds, sample_only=False):
 
 def sample(driver):
     """Drops what one call of `Driver.collect` gives; returns the number of environment steps in it."""
-    return sum(int(count_transitions(experience.step_type)) for experience in driver.collect())
+    return sum(count_transitions(experience.step_type.numpy()) for experience in driver.collect())
 
 
 class TrainIteration:
