@@ -165,7 +165,7 @@ def count_transitions(step_type: Array) -> Array:
         int64 scalar tensor; of an array an int, which takes a tenth of the time that eager operations take.
     """
     if isinstance(step_type, np.ndarray):
-        return np.count_nonzero(step_type[..., 1:, :] != FIRST)
+        return int(np.count_nonzero(step_type[..., 1:, :] != FIRST))
     return tf.math.count_nonzero(tf.not_equal(step_type[..., 1:, :], FIRST))
 
 

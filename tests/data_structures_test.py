@@ -96,6 +96,9 @@ def test_count_transitions_by_hand(column, transitions):
     count = count_transitions(tf.constant(column)[:, tf.newaxis])
     assert count == transitions
     assert count.dtype == tf.int64 and count.shape == ()
+    of_array = count_transitions(np.array(column)[:, np.newaxis])
+    assert type(of_array) is int, "checkpoints hold it as JSON"
+    assert of_array == transitions
 
 
 @pytest.mark.parametrize("leading", [(), (3,), (2, 3)])
