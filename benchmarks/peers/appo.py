@@ -30,8 +30,9 @@ def make_arguments(setup, folder):
     """Returns the command line of Sample Factory: each worker has two splits, as ALF has two groups."""
     steps = setup.unroll_length
     settings = dict(env="peer", experiment="peer", train_dir=folder, device="cpu", async_rl=True)
-    settings |= dict(num_workers=CORES, num_envs_per_worker=2 * setup.num_envs // CORES, worker_num_splits=2)
-    settings |= dict(rollout=steps, batch_size=setup.num_envs * steps, num_epochs=1)
+    per_worker = 2 * setup.batch_envs // CORES
+    settings |= dict(num_workers=CORES, num_envs_per_worker=per_worker, worker_num_splits=2)
+    settings |= dict(rollout=steps, batch_size=setup.batch_envs * steps, num_epochs=1)
     settings |= dict(num_batches_per_epoch=1, use_rnn=False, learning_rate=3e-4)
     settings |= dict(max_grad_norm=40.0, normalize_input=False, normalize_returns=False)
     settings |= dict(actor_critic_share_weights=True, adaptive_stddev=False, save_every_sec=10**6)

@@ -46,9 +46,9 @@ def _make(name, buf=None, seed=0):
 def make_trainer(setup, vector):
     """Makes the trainer: two batches of environments that step in turn, one update for each batch."""
     make = functools.partial(_make, setup.env)
-    rows, steps = 2 * setup.num_envs, 2 * setup.num_envs * setup.unroll_length
+    rows, steps = 2 * setup.batch_envs, 2 * setup.batch_envs * setup.unroll_length
     backend = {"inprocess": pufferlib.vector.Serial, "workers": pufferlib.vector.Multiprocessing}[vector]
-    workers = {} if vector == "inprocess" else {"num_workers": CORES, "batch_size": setup.num_envs}
+    workers = {} if vector == "inprocess" else {"num_workers": CORES, "batch_size": setup.batch_envs}
     envs = pufferlib.vector.make(make, num_envs=rows, backend=backend, **workers)
     policy = Policy(envs.single_observation_space, envs.single_action_space, setup.hidden)
     with contextlib.redirect_stdout(sys.stderr):

@@ -27,7 +27,7 @@ def make_frames(config):
 
 def make_algorithm(flags, setup):
     """Makes the algorithm with the settings of a workload, where no flag replaces them."""
-    rows = flags.envs or 2 * setup.num_envs // flags.workers
+    rows = flags.envs or 2 * setup.batch_envs // flags.workers
     steps = flags.unroll_length or setup.unroll_length
     env, env_config, mode = setup.env, {}, "vector_entry_point" if "vector" in setup.vectors else "sync"
     network = {"fcnet_hiddens": list(setup.hidden), "fcnet_activation": "tanh"}
@@ -46,7 +46,7 @@ def make_algorithm(flags, setup):
             gym_env_vectorize_mode=mode,
         )
         .training(
-            train_batch_size_per_learner=(rows if flags.envs else setup.num_envs) * steps,
+            train_batch_size_per_learner=(rows if flags.envs else setup.batch_envs) * steps,
             # With 0, the default of RLlib, the main process spins and takes a core from the others.
             timeout_s_sampler_manager=0.01,
             grad_clip=40.0,

@@ -31,7 +31,7 @@ class Measure(BaseCallback):
 def make_model(name, setup, vector):
     """Makes an agent with the settings of a workload."""
     vec_env = SubprocVecEnv if vector == "workers" else DummyVecEnv
-    count, ratio = setup.num_envs, REPLAY_RATIOS.get(name)
+    count, ratio = setup.batch_envs, REPLAY_RATIOS.get(name)
     envs = vec_env([lambda: make_env(setup.env)] * count)
     if setup.algorithm == "ppo":
         settings = dict(n_steps=setup.unroll_length, batch_size=count * setup.unroll_length, n_epochs=1)

@@ -11,7 +11,7 @@ class Setup(NamedTuple):
     Attributes:
         env: a Gymnasium id.
         algorithm: "ppo" for what ALF trains by IMPALA, "sac" or "dqn".
-        num_envs: environments whose steps make a batch. ALF has two such groups.
+        batch_envs: environments whose steps make a batch. With "ppo" ALF has twice as many, in two groups.
         unroll_length: steps of each environment in a batch of PPO.
         vectors: kinds of vector environment (`envs.make_vector`) that PyTorch may use for it.
         hidden: units of the layers; () for the Nature CNN.
@@ -19,7 +19,7 @@ class Setup(NamedTuple):
 
     env: str
     algorithm: str
-    num_envs: int
+    batch_envs: int
     unroll_length: int
     vectors: tuple
     hidden: tuple = (64, 64)

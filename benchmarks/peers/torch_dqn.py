@@ -117,9 +117,9 @@ def main():
     flags = parser.parse_args()
     setup = SETUPS[flags.workload]
     torch.set_num_threads(flags.threads)
-    env = make_vector(flags.vector, setup.env, setup.num_envs)
+    env = make_vector(flags.vector, setup.env, setup.batch_envs)
     meter = Meter(flags.seconds)
-    learner, replay = Learner(int(env.action_space.n)), Replay(setup.num_envs, (84, 84))
+    learner, replay = Learner(int(env.action_space.n)), Replay(setup.batch_envs, (84, 84))
     run(env, learner, replay, REPLAY_RATIOS[flags.workload], meter.count)
     meter.report(variant=f"{flags.vector}, {flags.threads} threads")
 

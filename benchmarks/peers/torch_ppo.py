@@ -186,7 +186,7 @@ def main():
     parser.add_argument("--settings", type=json.loads, default={}, help="in place of SETTINGS, as JSON")
     flags = parser.parse_args()
     setup = SETUPS[flags.workload]
-    own = {"num_envs": setup.num_envs, "unroll_length": setup.unroll_length, "max_grad_norm": 40.0}
+    own = {"num_envs": setup.batch_envs, "unroll_length": setup.unroll_length, "max_grad_norm": 40.0}
     settings = {**SETTINGS, **({} if flags.env else own), **flags.settings}
     torch.set_num_threads(flags.threads)
     torch.manual_seed(flags.seed)

@@ -140,7 +140,7 @@ def main():
     parser.set_defaults(workload="sac_halfcheetah")
     flags = parser.parse_args()
     setup = SETUPS[flags.workload]
-    env = make_vector(flags.vector, setup.env, setup.num_envs)
+    env = make_vector(flags.vector, setup.env, setup.batch_envs)
     torch.set_num_threads(flags.threads)
     sizes = env.observation_space.shape[0], env.action_space.shape[0]
     meter = Meter(flags.seconds)

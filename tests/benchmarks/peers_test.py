@@ -114,9 +114,9 @@ def test_the_figures_of_alf_have_the_names_of_the_peers():
 def test_the_batches_are_those_of_the_workload(name):
     setup, workload = setups.SETUPS[name], WORKLOADS[name]
     if setup.algorithm == "ppo":
-        assert (setup.num_envs, setup.unroll_length) == (workload.batch_size, workload.unroll_length)
+        assert (setup.batch_envs, setup.unroll_length) == (workload.batch_size, workload.unroll_length)
     else:
-        assert setup.num_envs == workload.num_groups * workload.batch_size
+        assert setup.batch_envs == workload.num_groups * workload.batch_size
         assert setups.BATCH_SIZES[setup.algorithm] == workload.mini_batch_size
 
 
