@@ -19,8 +19,7 @@ from alf.bin import benchmark, check, evaluate, export, pbt, play, plot, sweep, 
 from alf.bin.command import run as run_command
 from alf.config.registry import own_config
 from alf.errors import ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
-from alf.studies import population_study, run_study
-from alf.studies.population_study import MemberRun
+from alf.studies import run_study
 from tests.bin.calls import call
 from tests.bin.conftest import write_config, write_study
 from tests.studies import stand_ins
@@ -113,22 +112,8 @@ def test_alf_sweep_makes_the_table_of_its_runs(tmp_path, command, monkeypatch):
     assert (figures["Adam.learning_rate"], float(figures["mean"])) == ("0.1", 15)
 
 
-MEMBER = """
-import json, sys
-
-path = sys.argv[1]
-with open(f"{path}/order.json") as file:
-    turn = json.load(file)["turn"]
-report = dict(turn=turn, env_steps=200, objective=10.0 * int(path[-1]), path="ckpt-9", diverged=False)
-with open(f"{path}/report.json", "w") as file:
-    json.dump({**report, "is_over": True, "reason": "num_env_steps=200 reached"}, file)
-"""
-
-
 def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
-    """The objective of a stand-in is ten times its index."""
-    make_run = lambda member, path, arguments: MemberRun(member, path, ("-c", MEMBER, path))  # noqa: E731
-    monkeypatch.setattr(population_study, "MemberRun", make_run)
+    stand_ins.replace_members(monkeypatch)
     gin_file, root_dir = str(write_study(tmp_path)), tmp_path / "study"
     status, out, errors = command(pbt, gin_file, output=str(root_dir), population=2)
     assert (status, errors) == (0, [])

@@ -10,21 +10,10 @@ import pytest
 import alf
 from alf.bin import pbt, sweep
 from alf.errors import ConfigError
-from alf.studies import population_study, run_study
-from alf.studies.population_study import MemberRun
+from alf.studies import run_study
 from alf.studies.ranges import LogUniform
 from tests.studies import stand_ins
 
-MEMBER = """
-import json, sys
-
-path = sys.argv[1]
-with open(f"{path}/order.json") as file:
-    turn = json.load(file)["turn"]
-report = dict(turn=turn, env_steps=200, objective=10.0 * int(path[-1]), path="ckpt-9", diverged=False)
-with open(f"{path}/report.json", "w") as file:
-    json.dump({**report, "is_over": True, "reason": "num_env_steps=200 reached"}, file)
-"""
 POPULATION = {
     "Population.settings": {"Adam.learning_rate": LogUniform(1e-4, 1e-2)},
     "Population.interval": 100,
@@ -42,12 +31,6 @@ def given(monkeypatch):
 
     monkeypatch.setattr(run_study, "make_arguments", replace)
     return given
-
-
-@pytest.fixture
-def members_are_short(monkeypatch):
-    make_run = lambda member, path, _: MemberRun(member, path, ("-c", MEMBER, path))  # noqa: E731
-    monkeypatch.setattr(population_study, "MemberRun", make_run)
 
 
 def test_a_sweep_gives_its_best_run_and_all_runs(tmp_path, given, capsys):
@@ -72,7 +55,8 @@ def test_a_sweep_gives_its_best_run_and_all_runs(tmp_path, given, capsys):
     assert again == (best, table) and "starts" not in capsys.readouterr().out
 
 
-def test_a_population_gives_its_best_member_and_all_intervals(tmp_path, members_are_short, capsys):
+def test_a_population_gives_its_best_member_and_all_intervals(tmp_path, monkeypatch, capsys):
+    stand_ins.replace_members(monkeypatch)
     root_dir = tmp_path / "pbt"
     best, table = alf.pbt("CartPole-v1", root_dir, population=2, steps=500, **POPULATION)
     assert best == str(root_dir / "members" / "1")

@@ -1,9 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A program in place of `alf train`: it writes what a run writes, and fails or waits as it is told."""
+"""Programs in place of `alf train` and of a population's members: they write what these write."""
 
 import os
 import time
 
+from alf.studies import population_study
+from alf.studies.population_study import MemberRun
 from alf.studies.settings import Sweep
 from alf.studies.sweep_study import SweepStudy
 
@@ -62,10 +64,20 @@ if end == "dies":
     os.kill(os.getpid(), signal.SIGKILL)
 finish("SUCCESS", 10 * seed)
 """
+MEMBER = """
+import json, sys
+
+path = sys.argv[1]
+with open(f"{path}/order.json") as file:
+    turn = json.load(file)["turn"]
+report = dict(turn=turn, env_steps=200, objective=10.0 * int(path[-1]), path="ckpt-9", diverged=False)
+with open(f"{path}/report.json", "w") as file:
+    json.dump({**report, "is_over": True, "reason": "num_env_steps=200 reached"}, file)
+"""
 
 
 def make_arguments(seconds=0.0, ends=None, together=1):
-    """A function (run) -> arguments of Python.
+    """A function (run) -> arguments of Python, for `PROGRAM`, which fails or waits as it is told.
 
     Args:
         seconds: how long each run takes.
@@ -79,6 +91,12 @@ def make_arguments(seconds=0.0, ends=None, together=1):
         return ["-c", PROGRAM, run.path, str(seconds), str(run.seed), end, str(together)]
 
     return arguments
+
+
+def replace_members(monkeypatch):
+    """Lets `MEMBER` run in place of each member: its objective is ten times its index."""
+    make_run = lambda member, path, _: MemberRun(member, path, ("-c", MEMBER, path))  # noqa: E731
+    monkeypatch.setattr(population_study, "MemberRun", make_run)
 
 
 def read_events(folder):
