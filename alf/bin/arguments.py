@@ -88,10 +88,10 @@ def read_what(what, arguments, known):
     Returns:
         the settings of the command line, a dict from full names to values.
     """
-    from alf.config.parsing import parse_config
+    from alf.runs import presets
 
-    parse_config(what.gin_files)
-    return read_settings(arguments, known, what)
+    algorithm, steps = (known[name].value if name in known else None for name in ("algorithm", "steps"))
+    return presets.read_what(what, algorithm, steps, list_settings(arguments), known)
 
 
 def find_what(arguments):
@@ -103,61 +103,8 @@ def find_what(arguments):
     return what.find_what(*arguments.names)
 
 
-def read_settings(arguments, known, what=None):
-    """Binds --algorithm, --steps and settings; with a `What` also its environment, for which there is ppo.
+def list_settings(arguments):
+    """Returns the settings of a command line, a dict from names to `FlagValue`s, for `find_full_names`."""
+    from alf.config.values import FlagValue
 
-    Args:
-        arguments, known: as in `read_what`.
-        what: `What`, or None.
-
-    Returns:
-        a dict from full names to values.
-    """
-    from alf.config.parsing import bind
-    from alf.runs.presets import PRESET, find_bindings
-
-    env = None if what is None else what.env
-    algorithm, steps = (known[name].value if name in known else None for name in ("algorithm", "steps"))
-    if algorithm is None and env is not None and not what.gin_files:
-        algorithm = PRESET
-    settings = {name: _read(name, text) for name, text in arguments.settings.items()}
-    bindings = find_bindings(env, algorithm, steps, settings, known)
-    # Only now: a name that is wrong is the better reason.
-    for name, text in arguments.settings.items():
-        if text is None:
-            raise ConfigError(f"--{name} has no value: write --{name}=VALUE")
-    bind(bindings)
-    return bindings
-
-
-def read_values(arguments, known):
-    """Reads the settings of a command line, for the function that does the work. Call it after `start_work`.
-
-    Args:
-        arguments: `Arguments`.
-        known: the subcommand's flags, a `flags.FlagValues`.
-
-    Returns:
-        a dict from short names to values.
-
-    Raises:
-        ConfigError: if settings have no value.
-    """
-    from alf.config.registry import import_settings
-    from alf.config.short_names import find_full_names
-
-    valueless = [name for name, text in arguments.settings.items() if text is None]
-    if valueless:
-        import_settings()
-        find_full_names(arguments.settings, (), known)  # a name that is wrong is the better reason
-        raise ConfigError(f"--{valueless[0]} has no value: write --{valueless[0]}=VALUE")
-    return {name: _read(name, text) for name, text in arguments.settings.items()}
-
-
-def _read(name, text):
-    from alf.config.values import read_value
-
-    try:
-        return text and read_value(text)
-    except ConfigError as error:
-        raise ConfigError(f"--{name}={text}: {error}") from None
+    return {name: FlagValue(text) for name, text in arguments.settings.items()}

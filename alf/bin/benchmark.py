@@ -12,7 +12,7 @@ import json
 
 from absl import flags
 
-from alf.bin.arguments import check_says_what, find_what, read_values
+from alf.bin.arguments import check_says_what, find_what, list_settings
 from alf.bin.command import arguments_are_flags, start_work
 from alf.bin.flags import make_flags
 
@@ -31,8 +31,7 @@ def run(arguments):
     start_work()
     from alf.tools.throughput import benchmark
 
-    settings = read_values(arguments, FLAGS)
     with arguments_are_flags("checkpoint", *values):
-        result = benchmark(*arguments.names, checkpoint=checkpoint, **values, **settings)
+        result = benchmark(*arguments.names, checkpoint=checkpoint, **values, **list_settings(arguments))
     print(json.dumps(result, indent=2), flush=True)
     return 0

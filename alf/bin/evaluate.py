@@ -13,7 +13,7 @@ import json
 from absl import flags
 
 from alf.bin.acting import start_acting
-from alf.bin.arguments import read_values
+from alf.bin.arguments import list_settings
 from alf.bin.flags import make_flags
 
 FLAGS = make_flags("sample", "checkpoint", "policy", "seed")
@@ -28,7 +28,7 @@ def run(arguments):
     """Evaluates as the flags say; returns the exit status."""
     # More environments than episodes would only step for nothing.
     num_envs = min(FLAGS.parallel_envs, FLAGS.num_episodes)
-    run, settings = start_acting(arguments), read_values(arguments, FLAGS)
+    run, settings = start_acting(arguments), list_settings(arguments)
     from alf.evaluation.episodes import evaluate, summarize_episodes
     from alf.evaluation.open_run import open_run
 

@@ -10,10 +10,10 @@ import os
 from absl import flags
 
 from alf.bin.acting import start_acting
-from alf.bin.arguments import read_settings
+from alf.bin.arguments import list_settings
 from alf.bin.command import arguments_are_flags
 from alf.bin.flags import make_flags
-from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_errors
+from alf.config.parsing import bind, check_dead_bindings, wrong_calls_are_config_errors
 from alf.core.files import find_path
 from alf.errors import ConfigError
 
@@ -39,11 +39,13 @@ def run(arguments):
     run = start_acting(arguments)
     from alf.evaluation.exporter import export
     from alf.games.players import select_policy
+    from alf.runs.presets import find_bindings
     from alf.runs.saved_run import SavedRun
 
     saved = SavedRun(run)
     saved.read_config()
-    names = read_settings(arguments, FLAGS)
+    bindings = find_bindings(None, None, None, list_settings(arguments), FLAGS)
+    bind(bindings)
     with wrong_calls_are_config_errors():
         policy = saved.make_policy()
     path = saved.restore(policy, FLAGS.checkpoint)
@@ -53,7 +55,7 @@ def run(arguments):
         raise ConfigError(f"--policy: {error}") from None
     # A binding for another part has no effect, and is an error, whether its name is right or not.
     try:
-        check_dead_bindings(names)
+        check_dead_bindings(bindings)
     except ConfigError as error:
         raise ConfigError(f"{error}; alf export makes only a policy, no environment or learner") from None
     options = {name: FLAGS[name].value for name in ("tflite", "onnx", "tf_agents", "overwrite")}

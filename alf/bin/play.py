@@ -16,7 +16,7 @@ import threading
 from absl import flags
 
 from alf.bin.acting import start_acting
-from alf.bin.arguments import read_values
+from alf.bin.arguments import list_settings
 from alf.bin.command import arguments_are_flags, exit_after
 from alf.bin.flags import make_flags
 from alf.bin.signals import on_signal
@@ -43,7 +43,7 @@ def run(arguments):
     with arguments_are_flags(*values):
         if FLAGS.output is not None:  # `play` checks this, too. Here it costs no import of TensorFlow.
             check_path(FLAGS.output, FLAGS.overwrite)
-        folder, settings = start_acting(arguments), read_values(arguments, FLAGS)
+        folder, settings = start_acting(arguments), list_settings(arguments)
         from alf.evaluation.play import play
 
         signals, begins = [], threading.Event()

@@ -35,6 +35,7 @@ from alf.config.settings import Role, configurable
 from alf.errors import ConfigError
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, SyntaxError, ValueError, tokenize.TokenError
+_GIVEN_KEY = "", "gin.given_bindings"
 _GIVEN = "gin.given_bindings.names"
 
 
@@ -132,8 +133,17 @@ def _remember(names):
         gin.bind_parameter(_GIVEN, tuple(sorted(new | given)))
 
 
+def _forget(names):
+    """Removes a set of full names from `given_bindings`, which goes, too, with its last name."""
+    given = _list_given()
+    if left := given - names:
+        gin.bind_parameter(_GIVEN, tuple(sorted(left)))
+    elif given:
+        registry.remove_bindings(_GIVEN_KEY)
+
+
 def _list_given():
-    return set(registry.list_bindings().get(("", "gin.given_bindings"), {}).get("names", ()))
+    return set(registry.list_bindings().get(_GIVEN_KEY, {}).get("names", ()))
 
 
 def parse_operative_config(text: str) -> None:
@@ -207,14 +217,15 @@ def take_bindings(module, only_read=False):
     """
     bound, read = registry.list_bindings(), registry.list_read_bindings()
     keys = [x for x in bound if x[1].startswith(f"{module}.") and (x in read or not only_read)]
-    names = [name_binding(*key, parameter) for key in keys for parameter in bound[key]]
+    names = {name_binding(*key, parameter) for key in keys for parameter in bound[key]}
     # Before they are removed: afterwards nobody could tell that nothing had read them.
     check_dead_bindings(names)
     # Macros that only these bindings used would count as unused later, so they go, too.
     used_macros = find_used_macros()
     registry.remove_bindings(*keys)
+    _forget(set(map(complete, names)))
     _drop_macros(used_macros)
-    return set(names)
+    return names
 
 
 def check_dead_bindings(names: Collection[str] | None = None) -> None:

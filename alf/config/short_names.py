@@ -11,6 +11,7 @@ from alf.config.kinds import show
 from alf.config.registry import complete, name_binding
 from alf.config.settings import settings_of
 from alf.config.translations import find_translations
+from alf.config.values import FlagValue, read_value
 from alf.errors import ConfigError
 
 # "seed" means the seed of the run, and not the seed of a part.
@@ -34,18 +35,20 @@ def find_full_names(
     """Returns `settings` by the names that gin files have for them (`find_full_name`).
 
     Args:
-        settings: dict from names to values.
+        settings: dict from names to values, of which each `FlagValue` is read.
         used: passed to `find_full_name`.
         flags: names of flags, of which a wrong name may be a misspelt one.
 
     Raises:
-        ConfigError: for all names that are wrong.
+        ConfigError: for all names that are wrong; for a value that is wrong or missing.
     """
     found, wrong = {}, []
+    settings = {name: _read(name, value) for name, value in settings.items()}
     macros = registry.find_macros(settings)
     for name, value in settings.items():
         try:
-            found[name if name in macros else find_full_name(name, used, value)] = value
+            shown = "VALUE" if isinstance(value, FlagValue) else value
+            found[name if name in macros else find_full_name(name, used, shown)] = value
         except ConfigError as error:
             meant = difflib.get_close_matches(name, flags, n=1, cutoff=0.75)
             wrong.append(
@@ -53,7 +56,21 @@ def find_full_names(
             )
     if wrong:
         raise ConfigError("; ".join(wrong))
+    # Only now: a name that is wrong is the better reason.
+    for name, value in settings.items():
+        if isinstance(value, FlagValue):
+            raise ConfigError(f"--{name} has no value: write --{name}=VALUE")
     return found
+
+
+def _read(name, value):
+    """Reads the value of a setting, if it is a `FlagValue` with a text."""
+    if not isinstance(value, FlagValue) or value.text is None:
+        return value
+    try:
+        return read_value(value.text)
+    except ConfigError as error:
+        raise ConfigError(f"--{name}={value.text}: {error}") from None
 
 
 def find_full_name(name: str, used: Collection[str], value: Any = "VALUE") -> str:

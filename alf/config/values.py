@@ -7,13 +7,23 @@ import os
 import re
 import sys
 import tokenize
-from typing import Any
+from typing import Any, NamedTuple
 
 from alf.config import registry
 from alf.config.hints import explain
 from alf.errors import ConfigError
 
 _ENDS = {"[": "]", "(": ")"}
+
+
+class FlagValue(NamedTuple):
+    """The value of a setting on a command line, which is read once gin files have imported what it may name.
+
+    Attributes:
+        text: text, or None if there is none.
+    """
+
+    text: str | None
 
 
 def read_value(text: str) -> Any:

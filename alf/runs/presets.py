@@ -16,7 +16,7 @@ from absl import logging
 
 import alf
 from alf.config import registry
-from alf.config.parsing import add_defaults
+from alf.config.parsing import add_defaults, bind, parse_config
 from alf.config.short_names import find_full_names
 from alf.core.annotations import NestedSpec
 from alf.drivers import EnvSpecs
@@ -27,8 +27,9 @@ from alf.networks.images import is_image
 from alf.replay import find_files, read_row_spec
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import make_env
+from alf.runs.what import What
 
-PRESET = "ppo"  # where only an environment is named
+_PRESET = "ppo"  # where only an environment is named
 _FOLDER = Path(alf.__file__).with_name("presets")
 _EXPERIMENT = "", "alf.training.Experiment"
 _LOAD = "alf.environments.load.name"
@@ -57,6 +58,35 @@ def add_preset() -> None:
     files = " and ".join(f"alf/presets/{path.name}" for path in paths)
     spaces = f"observations {_describe(observation)}, actions {_describe(action)}"
     logging.info("%s, %s: settings of %s", name.lower(), spaces, files)
+
+
+def read_what(
+    what: What,
+    algorithm: str | None,
+    steps: int | None,
+    settings: Mapping[str, Any],
+    flags: Collection[str] = (),
+) -> dict[str, Any]:
+    """Reads what to train, and settings, into gin's configuration: first the gin files, then the rest.
+
+    An environment without a gin file is trained by "ppo", unless `algorithm` says something else.
+
+    Args:
+        what: `What`.
+        algorithm, steps, settings, flags: as for `find_bindings`.
+
+    Returns:
+        a dict from names of bindings to values: all that the gin files do not say.
+
+    Raises:
+        ConfigError: if a gin file, a name or a value is wrong.
+    """
+    parse_config(what.gin_files)
+    if algorithm is None and what.env is not None and not what.gin_files:
+        algorithm = _PRESET
+    bindings = find_bindings(what.env, algorithm, steps, settings, flags)
+    bind(bindings)
+    return bindings
 
 
 def find_bindings(

@@ -52,9 +52,12 @@ class SavedRun:
 
     def read_config(self):
         """Adds the run's configuration to gin's; may raise ConfigError."""
-        path = os.path.join(self.root_dir, CONFIG_FILE)
-        parse_config([path])
-        with open(path, encoding="utf-8") as file:
+        parse_config([os.path.join(self.root_dir, CONFIG_FILE)])
+        self.check_modules()
+
+    def check_modules(self):
+        """Raises ConfigError if gin has read the run's configuration with modules that are not the run's."""
+        with open(os.path.join(self.root_dir, CONFIG_FILE), encoding="utf-8") as file:
             found = re.findall(r"^(?:import|from) ([\w.]+)(?: import (\w+))?", file.read(), re.MULTILINE)
         # Python does not import a name twice: if another file of this name was imported before, gin has read
         # the run's bindings with that one, without an error.

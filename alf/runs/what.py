@@ -30,16 +30,16 @@ class What(NamedTuple):
 def find_what(*names: Any) -> What:
     """Returns what the arguments of a command name: an environment, gin files, or a run.
 
-    An environment is an id, "module:Class", "FILE.py:Class" or a callable; a gin file is FILE.gin,
-    "alf:NAME.gin" or one of ALF's tasks, "alf:TASK"; a run is the path of its directory. Beside gin files
-    there may be an environment, which takes the place of theirs.
+    An environment is an id, "module:Class", "FILE.py:Class" or a callable, which gets its name if another
+    process can import it; a gin file is FILE.gin, "alf:NAME.gin" or one of ALF's tasks, "alf:TASK"; a run is
+    the path of its directory. Beside gin files there may be an environment, which takes the place of theirs.
 
     Raises:
         ConfigError: if a name is none of these, or there are several environments or runs.
     """
     envs: list[Any] = []
     gin_files, runs, labels = [], [], []
-    for name in names:
+    for name in map(_name_callable, names):
         path = os.path.expanduser(name) if isinstance(name, (str, os.PathLike)) else ""
         if path.startswith(EXAMPLES) or path.endswith(".gin"):
             find_gin_file(path)
@@ -55,6 +55,13 @@ def find_what(*names: Any) -> What:
         raise ConfigError(f"unexpected argument {str(names[-1])!r}: name one {kind}")
     gin_files += [os.path.join(run, CONFIG_FILE) for run in runs]
     return What(envs[0] if envs else None, gin_files, runs[0] if runs else None, "_".join(labels))
+
+
+def _name_callable(env):
+    """Returns "module:Class" for a callable that another process can import by this name; else `env`."""
+    module, name = getattr(env, "__module__", None), getattr(env, "__qualname__", "")
+    found = getattr(sys.modules.get(module), name, None) if module != "__main__" else None
+    return f"{module}:{name}" if callable(env) and found is env else env
 
 
 def _find_env(name):

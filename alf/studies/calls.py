@@ -17,7 +17,7 @@ from alf.errors import ConfigError
 from alf.studies.resources import Resources
 from alf.studies.run_study import check_population, check_sweep, plan_population, plan_sweep
 from alf.studies.study import Studied
-from alf.training.train import read_what
+from alf.training.train import read_call
 
 
 @checked
@@ -121,7 +121,7 @@ def pbt(
 
 def _read(what, algorithm, steps, settings):
     """Reads into gin's configuration what runs train; ConfigError if a process could not be told."""
-    *_, bindings = read_what(what, algorithm, steps, settings)
+    _, bindings = read_call(what, algorithm, steps, settings)
     written = set(map(complete, parse_settings(gin.config_str())))
     for name, value in bindings.items():
         full = complete(name)

@@ -12,7 +12,7 @@ from absl import logging
 
 from alf.algorithms import AlgorithmName
 from alf.config.kinds import AtLeast, PositiveInt
-from alf.config.parsing import bind, check_dead_bindings, parse_config, wrong_calls_are_config_errors
+from alf.config.parsing import check_dead_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
@@ -20,7 +20,7 @@ from alf.data_structures import count_transitions
 from alf.drivers import OfflineDriver
 from alf.drivers.stage_clock import STORE, TRAIN
 from alf.errors import ConfigError
-from alf.runs.presets import PRESET, find_bindings, make_parts
+from alf.runs.presets import make_parts, read_what
 from alf.runs.saved_run import SavedRun
 from alf.runs.what import find_what
 from alf.training.machine import cpu_seconds
@@ -96,16 +96,11 @@ def benchmark(
     if named.run is None and checkpoint is not None:
         raise ConfigError(f"checkpoint is {checkpoint!r}: it needs the folder of the run that has it")
     saved = SavedRun(named.run) if named.run else None
-    if not named.gin_files and named.env is not None:
-        algorithm = algorithm or PRESET
     with contextlib.ExitStack() as stack:
         with own_config(), wrong_calls_are_config_errors():
-            if saved is None:
-                parse_config(named.gin_files)
-            else:
-                saved.read_config()
-            bindings = find_bindings(named.env, algorithm, steps, settings, _FLAGS)
-            bind(bindings)
+            bindings = read_what(named, algorithm, steps, settings, _FLAGS)
+            if saved is not None:
+                saved.check_modules()
             driver, learner = make_parts()
             stack.callback(driver.stop)
             check_dead_bindings(bindings)

@@ -1,18 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """train: from an environment, or a gin file, to a trained agent in one call."""
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from alf.algorithms import AlgorithmName
 from alf.config.kinds import PositiveInt
-from alf.config.parsing import bind, parse_config, wrong_calls_are_config_errors
+from alf.config.parsing import wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.policies.agent import Agent
-from alf.runs.presets import PRESET, find_bindings, make_parts
+from alf.runs.presets import make_parts, read_what
 from alf.runs.run_dir import choose_root_dir
 from alf.runs.what import find_what
 from alf.training.live_curve import LiveCurve, can_show_curves
@@ -70,8 +69,8 @@ def train(
     """
     # Only while the parts are made, which then have their settings: another thread may train meanwhile.
     with own_config(), wrong_calls_are_config_errors():
-        named, algorithm, _ = read_what(what, algorithm, steps, settings)
-        names = filter(None, (algorithm, named.label))
+        named, bindings = read_call(what, algorithm, steps, settings)
+        names = [x for x in (bindings.get("Experiment.algorithm"), named.label) if x and isinstance(x, str)]
         # Before the trainer, which checks that something has read every binding.
         curves = [LiveCurve()] if can_show_curves() else []
         with choose_root_dir(root_dir or named.run, *names) as folder:
@@ -82,24 +81,8 @@ def train(
     return Trained(Agent(trainer.learner.policy), trainer)
 
 
-def read_what(what, algorithm, steps, settings):
-    """Reads the arguments of a call such as `train` into gin's configuration.
-
-    Returns:
-        the `What`; the name of the algorithm, None if only a file says it; and a dict from full names of the
-        settings to values.
-    """
-    named = find_what(_name_env(what))
-    if not named.gin_files:
-        algorithm, steps = algorithm or PRESET, steps or _STEPS
-    parse_config(named.gin_files)
-    bindings = find_bindings(named.env, algorithm, steps, settings)
-    bind(bindings)
-    return named, algorithm, bindings
-
-
-def _name_env(env):
-    """Returns "module:Class" for a callable that another process can import by this name; else `env`."""
-    module, name = getattr(env, "__module__", None), getattr(env, "__qualname__", "")
-    found = getattr(sys.modules.get(module), name, None) if module != "__main__" else None
-    return f"{module}:{name}" if callable(env) and found is env else env
+def read_call(what, algorithm, steps, settings):
+    """Reads the arguments of a call such as `train`; returns the `What`, and the dict of `read_what`."""
+    named = find_what(what)
+    steps = steps or (None if named.gin_files else _STEPS)
+    return named, read_what(named, algorithm, steps, settings)

@@ -415,3 +415,5 @@ def test_a_policy_population_keeps_its_own_ranges(tmp_path):
         "rate/LogUniform.low",
     ]
     assert {"Uniform.low", "Uniform.high", "PolicyPopulation.num_policies"} <= left.keys()
+    # Nor do its runs look for what would read them.
+    assert "Population.settings" in left["given_bindings.names"] and "alf.sweep" not in str(left)

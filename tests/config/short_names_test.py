@@ -10,6 +10,7 @@ from alf.config import registry
 from alf.config.parsing import bind, parse_config
 from alf.config.registry import own_config
 from alf.config.short_names import find_full_name, find_full_names
+from alf.config.values import FlagValue
 from alf.errors import ConfigError
 from alf.runs.presets import list_preset
 
@@ -92,3 +93,25 @@ def test_all_names_that_are_wrong_are_in_one_message():
         "batch_size",
     ]
     assert "--stepz: there is no such flag; did you mean --steps ?" in str(caught.value)
+
+
+def test_the_values_of_a_command_line_are_read():
+    names = {"gamma": FlagValue("0.9"), "Adam.epsilon": FlagValue("1e-5"), "policy": FlagValue("mine")}
+    assert find_full_names(names, list_preset("ppo")) == {
+        "PPOAlgorithm.discount": 0.9,
+        "Adam.epsilon": 1e-5,
+        "Experiment.policy": "mine",
+    }
+
+
+WRONG_VALUES = [
+    ({"gamma": FlagValue(None)}, "^--gamma has no value: write --gamma=VALUE$"),
+    ({"gamma": FlagValue(None), "gamme": FlagValue("1")}, "^--gamme: there is no such setting"),
+    ({"policy": FlagValue("@Nothingg")}, "^--policy=@Nothingg: No configurable matching"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), WRONG_VALUES)
+def test_a_value_of_a_command_line_is_refused(values, message):
+    with pytest.raises(ConfigError, match=message):
+        find_full_names(values, list_preset("ppo"))

@@ -12,9 +12,11 @@ from absl import logging
 from alf.config import registry
 from alf.config.parsing import check_dead_bindings, operative_config, parse_config
 from alf.config.registry import own_config
+from alf.config.values import FlagValue
 from alf.errors import ConfigError
 from alf.runs import presets
-from alf.runs.presets import add_preset, find_bindings, list_preset, make_parts
+from alf.runs.presets import add_preset, find_bindings, list_preset, make_parts, read_what
+from alf.runs.what import find_what
 from alf.training import Trainer
 
 registry.import_settings()
@@ -184,6 +186,22 @@ def test_names():
     }
     with pytest.raises(ConfigError, match="--qqq: there is no such setting"):
         find_bindings("CartPole-v1", "ppo", 100, {"qqq": 1})
+
+
+def test_a_value_may_name_what_only_the_gin_file_imports(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported_by_a_file.py").write_text("import gin\n@gin.configurable\ndef make_it(): ...\n")
+    (tmp_path / "mine.gin").write_text("import imported_by_a_file\n")
+    what = find_what(str(tmp_path / "mine.gin"))
+    bindings = read_what(what, None, None, {"Experiment.policy": FlagValue("@make_it")})
+    assert str(bindings["Experiment.policy"]) == "@make_it"
+
+
+def test_an_environment_alone_is_trained_by_ppo():
+    assert read_what(find_what("CartPole-v1"), None, None, {})["Experiment.algorithm"] == "ppo"
+    assert read_what(find_what("CartPole-v1"), "dqn", None, {})["Experiment.algorithm"] == "dqn"
+    what = find_what("alf:own_env.gin", "CartPole-v1")
+    assert "Experiment.algorithm" not in read_what(what, None, None, {})
 
 
 def test_the_names_of_an_algorithm_in_a_gin_file_count():

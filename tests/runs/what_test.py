@@ -25,11 +25,18 @@ def folder(tmp_path, monkeypatch):
 
 
 def make_corridor():
-    """An environment, as a callable."""
+    """An environment, as a callable that another process can import."""
+
+
+NAME = f"{__name__}:make_corridor"
 
 
 def test_each_kind(folder, subtests):
     config = f"runs/mine/{CONFIG_FILE}"
+
+    def here():
+        """An environment that no other process can import."""
+
     for names, expected in {
         (): What(None, [], None, ""),
         ("CartPole-v1",): What("CartPole-v1", [], None, "CartPole-v1"),
@@ -37,7 +44,8 @@ def test_each_kind(folder, subtests):
         ("Pole-v1",): What("Pole-v1", [], None, "Pole-v1"),
         ("my_env:Corridor",): What("my_env:Corridor", [], None, "my_env:Corridor"),
         ("pettingzoo:a.b:env",): What("pettingzoo:a.b:env", [], None, "pettingzoo:a.b:env"),
-        (make_corridor,): What(make_corridor, [], None, "make_corridor"),
+        (make_corridor,): What(NAME, [], None, NAME),
+        (here,): What(here, [], None, "here"),
         ("mine.gin",): What(None, ["mine.gin"], None, "mine"),
         ("mine.gin", "alf:impala_cartpole.gin"): What(
             None, ["mine.gin", "alf:impala_cartpole.gin"], None, "mine_impala_cartpole"
