@@ -1,5 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""ALF, the Agent Learning Framework: asynchronous off-policy reinforcement learning on TensorFlow."""
+"""ALF, the Agent Learning Framework: asynchronous off-policy reinforcement learning on TensorFlow.
+
+The way of the data: a driver (`alf.drivers`) steps environments (`alf.environments`) with a policy
+(`alf.policies`). A learner (`alf.learner`) keeps the experience in a replayer (`alf.replay`), computes the
+loss of an algorithm (`alf.algorithms`) and updates the weights. `alf.training` repeats this, `alf.runs` makes
+the parts and keeps them on disk, and `alf.bin` has the commands. docs/architecture.md shows all parts.
+"""
 
 import importlib
 import re

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Algorithms compute the loss from experience. Wrong settings raise `ConfigError`."""
+"""Algorithms compute the loss from the experience that a learner gives them. Users override their hooks."""
 
 from typing import Annotated, Any
 

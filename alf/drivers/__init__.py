@@ -1,5 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Drivers: environments, actors and queues that bring experience to a learner."""
+"""Drivers step environments with a policy, in threads that queues connect, and return the experience.
+
+A driver knows no learner: `alf.training`, `alf.rollout` and collectors in other processes use the same ones.
+"""
 
 from alf.core.tf_runtime import reserve_threads
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Batched environments: `load(name, batch_size)`, the adapters that it returns, and their base class."""
+"""Batched environments for drivers: `load(name, batch_size)`, what it returns, and the base class."""
 
 from alf.core.array_spec import ArraySpec, BoundedArraySpec
 from alf.environments.atari import load_atari

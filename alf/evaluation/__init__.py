@@ -1,2 +1,2 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Evaluation of trained policies, videos, and export."""
+"""Uses trained policies: evaluates them, also while they train, plays and records them, and exports them."""

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Several policies and agents in one run: who acts where, how each learns, leagues and ratings."""
+"""Several policies in one run: which of them acts where, how each learns, leagues and ratings."""
 
 from alf.games.group import PolicyGroup
 from alf.games.learners import LearnerGroup

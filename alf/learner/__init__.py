@@ -1,5 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The learner: from observed experience to updated weights."""
+"""Learners turn experience into updated weights.
+
+`observe` gives experience to a replayer (`alf.replay`); `train` takes batches from it, lets the algorithm
+(`alf.algorithms`) compute the loss, and applies the optimizers.
+"""
 
 from alf.learner import optimizers  # registers the optimizers with gin
 from alf.learner.learner import Learner

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Policies compute actions from the time steps of environments."""
+"""Policies act: data transformers, networks and action distributions make an action of a time step."""
 
 from alf.policies.action_distributions import ActionDistribution
 from alf.policies.actor_critic_policy import ActorCriticPolicy

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Replayers keep observed experience until the learner uses it."""
+"""Replayers keep the experience that a learner observes until it trains on it."""
 
 import inspect
 from typing import Any

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A training run: its loop, and the callbacks that save, evaluate and show it."""
+"""The loop of a run: `Trainer` collects and trains, and its callbacks save, evaluate and show the run."""
 
 from alf.callback import Callback
 from alf.evaluation.evaluator import Evaluator
