@@ -1,14 +1,19 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The file `progress.csv` of a run: the numbers that TensorBoard shows, one row for each summary."""
 
+import contextlib
 import csv
 import io
+import math
 import os
+
+from absl import logging
 
 from alf.core.files import replace_file
 
 PROGRESS_FILE = "progress.csv"
 ENV_STEPS, SECONDS = "env_steps", "seconds"
+_DAMAGED = ".damaged"
 _FIRST = [ENV_STEPS, SECONDS, "metrics/AverageReturn"]  # the columns that people look for
 
 
@@ -16,7 +21,8 @@ class ProgressFile:
     """Writes rows into a CSV file; a run that continues appends to the rows that are there.
 
     A name that appears later becomes a new column: the file is written anew, and earlier rows have an empty
-    field there. A row that could not be written in full is overwritten by the next one.
+    field there. If another program removes or changes the file, rows go on in a new one, or after the rows
+    that it has then. What is no such file is kept under another name. The log says so.
 
     Args:
         path: of the file.
@@ -30,7 +36,7 @@ class ProgressFile:
         self._begins_at = env_steps
         self._columns = None  # a list; None before the first `write`
         self._seconds_before = 0.0  # of the processes before
-        self._size = 0  # bytes of the rows that are whole
+        self._left = None  # size and time of the file as the last `write` has left it
 
     def write(self, env_steps, seconds, values):
         """Appends a row; raises OSError if it cannot be written.
@@ -43,33 +49,63 @@ class ProgressFile:
         if self._columns is None:
             # Not in the constructor: a run that ends before its first summary leaves all rows as they were.
             self._open()
+        elif (found := self._look()) != self._left or found is None:
+            logging.warning(
+                "%s was %s by another program: %s",
+                self._path,
+                "removed" if found is None else "changed",
+                "a new one begins" if found is None else "the next row follows the rows that it has now",
+            )
+            self._write_all(*self._read())
         row = {ENV_STEPS: env_steps, SECONDS: f"{self._seconds_before + seconds:.3f}"}
         row |= {name: _format(value) for name, value in values.items()}
         new = [name for name in row if name not in self._columns]
         if new:
             self._add_columns(new)
-        text = _to_csv([[row.get(name, "") for name in self._columns]])
-        with open(self._path, "r+b") as file:
-            # Drops a part of a row that an earlier write has left; after an error `_size` stays as it was.
-            file.truncate(self._size)
-            file.seek(self._size)
-            file.write(text)
-        self._size += len(text)
+        text, size = _to_csv([[row.get(name, "") for name in self._columns]]), self._left[0]
+        try:
+            with open(self._path, "r+b") as file:
+                file.seek(size)
+                file.write(text)
+        except OSError:  # a full disk has cut the row off
+            with contextlib.suppress(OSError):
+                os.truncate(self._path, size)
+            raise
+        finally:
+            self._left = self._look()
 
     def _open(self):
         """Keeps the rows that are not newer than the checkpoint from which the run continues."""
         columns, rows = [ENV_STEPS, SECONDS], []
-        if self._begins_at is not None and os.path.exists(self._path):
-            columns, rows = read_rows(self._path)
+        if self._begins_at is not None:
+            columns, rows = self._read()
             # The steps after the checkpoint are made again, so their rows would be there twice.
-            newer = [i for i, row in enumerate(rows) if int(row[0]) > self._begins_at]
+            newer = [i for i, row in enumerate(rows) if float(row[0]) > self._begins_at]
             rows = rows[: newer[0]] if newer else rows
         self._write_all(columns, rows)
         # Seconds go on where the last row that is kept ended: the time between two processes does not count.
         self._seconds_before = float(rows[-1][1]) if rows else 0.0
 
+    def _read(self):
+        """Returns what `read_rows` does; sets aside a file that is not of a run's progress."""
+        try:
+            return read_rows(self._path)
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            os.replace(self._path, self._path + _DAMAGED)
+            logging.warning("%s: it is now %s, and a new file begins", error, self._path + _DAMAGED)
+        return [ENV_STEPS, SECONDS], []
+
+    def _look(self):
+        """Returns the size and the time of the file, by which a change shows; None if there is no file."""
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(self._path)
+            return found.st_size, found.st_mtime_ns
+        return None
+
     def _add_columns(self, names):
-        old, rows = read_rows(self._path, self._size)
+        old, rows = self._read()
         columns = [*old, *names]
         columns.sort(key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
         rows = [dict(zip(old, row, strict=True)) for row in rows]
@@ -79,20 +115,25 @@ class ProgressFile:
         text = _to_csv([columns, *rows])
         with replace_file(self._path) as file:
             file.write(text)
-        self._columns, self._size = columns, len(text)
+        self._columns, self._left = columns, self._look()
 
 
-def read_rows(path, size=-1):
-    """Reads the first `size` bytes of the file: the columns, a list of texts, and the rows, lists of texts.
+def read_rows(path):
+    """Reads the file: the columns, a list of texts, and the rows, lists of texts.
 
     A last row without a line end, which a killed run or a full disk leaves, is left out. OSError is raised if
     there is no such file, ValueError if it is not the file of a run's progress.
     """
     with open(path, "rb") as file:
-        text = file.read(size)
-    text = text[: text.rfind(b"\n") + 1].decode()
-    columns, *rows = [*csv.reader(io.StringIO(text, newline=""))] or [[ENV_STEPS, SECONDS]]
-    if columns[:2] != [ENV_STEPS, SECONDS] or any(len(row) != len(columns) for row in rows):
+        text = file.read()
+    try:
+        text = text[: text.rfind(b"\n") + 1].decode()
+        columns, *rows = [*csv.reader(io.StringIO(text, newline=""), strict=True)] or [[ENV_STEPS, SECONDS]]
+        is_right = columns[:2] == [ENV_STEPS, SECONDS] and all(len(row) == len(columns) for row in rows)
+        is_right = is_right and all(math.isfinite(float(field)) for row in rows for field in row[:2])
+    except (ValueError, csv.Error):
+        is_right = False
+    if not is_right:
         raise ValueError(f"{path} is not the file of a run's progress")
     return columns, rows
 

@@ -40,7 +40,7 @@ class SummaryWriter:
     """Writes event files for TensorBoard, and `progress.csv` beside their directory.
 
     If values cannot be written, for example because the disk is full, they are lost with a warning, and
-    training goes on.
+    training goes on. If another program removes the event file, a new one begins, with a warning.
 
     Args:
         path: directory of the event file.
@@ -53,6 +53,8 @@ class SummaryWriter:
         self._table = os.path.join(os.path.dirname(path), PROGRESS_FILE)
         self._progress_file = ProgressFile(self._table, env_steps)
         self._writer = None
+        self._event_file = None  # the path of its file
+        self._description = lambda: None  # writes what `describe` shows
         self._warned = {}  # time of the last warning, by path
 
     def describe(self, step, config):
@@ -72,6 +74,7 @@ class SummaryWriter:
             tf.summary.text("config/operative_config", shown)
             hparams.hparams(read_hyperparameters(config), trial_id=f"{name} in {folder}")
 
+        self._description = write
         self.show(step, write)
 
     def write(self, step, env_steps, seconds, values):
@@ -86,7 +89,7 @@ class SummaryWriter:
         compared = [name for name in values if _COMPARED.fullmatch(name)]
         overview = {f"Overview/{name.removeprefix('metrics/')}": values[name] for name in compared}
         self.show(step, lambda: _write_values(values | overview))
-        with self._warn_of_errors(self._table, ValueError):  # ValueError: the rows before are damaged
+        with self._warn_of_errors(self._table):
             numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
             self._progress_file.write(env_steps, seconds, numbers)
 
@@ -95,7 +98,14 @@ class SummaryWriter:
         with self._warn_of_errors(self._path):
             # Made at the first write, within the context: a directory that cannot be made is a warning, too.
             if self._writer is None:
-                self._writer = tf.summary.create_file_writer(self._path)
+                self._open()
+            elif not os.path.exists(self._event_file):
+                # TensorFlow would go on writing into the file that has no name any more.
+                logging.warning("%s was removed: a new file of events begins", self._event_file)
+                self._writer = None
+                self._open()
+                with self._writer.as_default(step=step):
+                    self._description()
             with self._writer.as_default(step=step):
                 write()
             # TensorFlow would write after ten values or two minutes: TensorBoard would lag behind, a kill
@@ -108,11 +118,19 @@ class SummaryWriter:
             with self._warn_of_errors(self._path):
                 self._writer.close()
 
+    def _open(self):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._path)  # not its parent: if somebody has removed or renamed a root_dir, it stays so
+        before = os.listdir(self._path)
+        self._writer = tf.summary.create_file_writer(self._path)
+        (name,) = set(os.listdir(self._path)).difference(before)
+        self._event_file = os.path.join(self._path, name)
+
     @contextlib.contextmanager
-    def _warn_of_errors(self, path, *kinds):
+    def _warn_of_errors(self, path):
         try:
             yield
-        except (OSError, tf.errors.OpError, *kinds) as error:
+        except (OSError, tf.errors.OpError) as error:
             if time.monotonic() - self._warned.get(path, float("-inf")) >= _WARNING_SECONDS:
                 self._warned[path] = time.monotonic()
                 logging.warning("no summaries can be written to %s: %s", path, error)

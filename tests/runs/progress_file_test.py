@@ -2,6 +2,7 @@
 """`progress.csv`: its rows are counted; new columns, continued runs, killed runs, full disks."""
 
 import csv
+import os
 import resource
 import signal
 
@@ -84,7 +85,7 @@ def test_a_row_that_a_full_disk_has_cut_off_is_overwritten(values, path):
     file.write(10, 1.0, {"a": 1})
     before, handler = read(path), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file._size + 2, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path) + 2, limits[1]))
     try:
         with pytest.raises(OSError):
             file.write(20, 2.0, values)
@@ -96,11 +97,75 @@ def test_a_row_that_a_full_disk_has_cut_off_is_overwritten(values, path):
     assert read(path) == [*before, ["30", "3.000", "3"]]
 
 
-def test_a_file_of_something_else_is_an_error(path):
-    with open(path, "w") as file:
-        file.write("a,b\n1,2\n")
+FOREIGN = {
+    "another table": b"a,b\n1,2\n",
+    "NUL bytes": b"env_steps,seconds,a\n10,1.000,1\n" + b"\0" * 9 + b"20,2.000,2\n",
+    "no number": b"env_steps,seconds,a\nmany,1.000,1\n",
+    "not finite": b"env_steps,seconds,a\nnan,1.000,1\n",
+    "a row too short": b"env_steps,seconds,a\n10,1.000\n",
+    "not UTF-8": b"env_steps,seconds,\xff\n10,1.000,1\n",
+    "an open quote": b'env_steps,seconds,"a\n10,1.000,1\n',
+    "a long field": b"env_steps,seconds,a\n10,1.000," + b"1" * 200_000 + b"\n",
+}
+
+
+@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
+def test_a_file_of_something_else_is_an_error_and_is_set_aside_by_a_run(content, path, caplog):
+    with open(path, "wb") as file:
+        file.write(content)
     with pytest.raises(ValueError, match="is not the file of a run's progress"):
         read_rows(path)
+    ProgressFile(path, env_steps=30).write(30, 1.0, {"a": 3})
+    assert read(path) == [["env_steps", "seconds", "a"], ["30", "1.000", "3"]]
+    with open(f"{path}.damaged", "rb") as file:
+        assert file.read() == content
+    (line,) = caplog.messages
+    assert "progress.csv is not the file of a run's progress: it is now " in line
+
+
+def remove_first_rows(path):
+    columns, *rows = read(path)
+    with open(path, "w") as file:
+        file.write("".join(",".join(row) + "\n" for row in (columns, *rows[2:])))
+
+
+# What somebody else does with the file, and the rows of 0 to 2 that it has then.
+CHANGES = {
+    "removed": (os.remove, []),
+    "emptied": (lambda path: os.truncate(path, 0), []),
+    "cut within the columns": (lambda path: os.truncate(path, 5), []),
+    "cut within a row": (lambda path: os.truncate(path, os.path.getsize(path) - 4), [0, 1]),
+    "without its first rows": (remove_first_rows, [2]),
+}
+
+
+@pytest.mark.parametrize("values", [{"a": 3}, {"a": 3, "b": 4}], ids=["a row", "a column"])
+@pytest.mark.parametrize("change, kept", CHANGES.values(), ids=CHANGES)
+def test_rows_go_on_when_another_program_changes_the_file(change, kept, values, path, caplog):
+    file = ProgressFile(path)
+    for i in range(3):
+        file.write(10 * i, float(i), {"a": i})
+    change(path)
+    file.write(30, 3.0, values)
+    file.write(40, 4.0, values)
+    columns, rows = read_rows(path)
+    assert columns == ["env_steps", "seconds", *values]
+    old = [[str(10 * i), f"{i}.000", str(i), *[""] * (len(values) - 1)] for i in kept]
+    fields = [str(value) for value in values.values()]
+    assert rows == [*old, ["30", "3.000", *fields], ["40", "4.000", *fields]]
+    (line,) = caplog.messages
+    assert ("was removed" if change is os.remove else "was changed by another program") in line
+
+
+def test_another_file_in_its_place_is_set_aside(path, caplog):
+    file = ProgressFile(path)
+    file.write(10, 1.0, {"a": 1})
+    with open(path, "w") as other:
+        other.write("mine\n")
+    file.write(20, 2.0, {"a": 2})
+    assert read(path) == [["env_steps", "seconds", "a"], ["20", "2.000", "2"]]
+    assert read(f"{path}.damaged") == [["mine"]]
+    assert len(caplog.messages) == 2
 
 
 def test_a_run_has_a_row_for_each_summary(tmp_path):

@@ -5,6 +5,7 @@ import errno
 import functools
 import io
 import math
+import shutil
 
 import gin
 import numpy as np
@@ -379,6 +380,37 @@ def check_cartpole(width, height, content):
     colours, size, duration = read_gif(content)
     # Frames that look the same are one.
     assert size == (240, 160) == (int(width), int(height)) and duration % 20 == 0 and 2 <= len(colours) <= 5
+
+
+@pytest.mark.parametrize("what", ["train", "train/*"])
+def test_events_go_on_in_a_new_file_when_somebody_removes_them(what, tmp_path, caplog):
+    summaries = SummaryWriter(str(tmp_path / "train"))
+    summaries.describe(0, "a = 1")
+    summaries.write(1, 1, 0.5, {"x": 2.0})
+    for path in tmp_path.glob(what):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for step in (2, 3):
+        summaries.write(step, step, 0.5, {"x": 2.0 * step})
+    summaries.close()
+    events = read_events(tmp_path / "train")
+    assert events["x"] == [(2, 4.0), (3, 6.0)]
+    # What is shown of the whole run is there, too.
+    assert [text.strip() for _, text in events["config/operative_config"]] == ["a = 1"]
+    (line,) = caplog.messages
+    assert "was removed: a new file of events begins" in line
+    assert len(read_rows(tmp_path / "progress.csv")[1]) == 3
+
+
+def test_a_run_folder_that_is_removed_is_not_made_again(tmp_path, caplog):
+    summaries = SummaryWriter(str(tmp_path / "run" / "train"))
+    (tmp_path / "run").mkdir()
+    summaries.write(1, 1, 0.5, {"x": 2.0})
+    (tmp_path / "run").rename(tmp_path / "other")
+    for step in (2, 3):
+        summaries.write(step, step, 0.5, {"x": 2.0})
+    summaries.close()
+    assert not (tmp_path / "run").exists()
+    assert caplog.text.count("no summaries can be written to") == 2  # the events and the table, once each
 
 
 def test_what_cannot_be_written_is_a_warning(tmp_path, caplog):
