@@ -185,10 +185,13 @@ def list_best(folder):
 
 
 def _read_mean(path):
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError):
         with open(os.path.join(path, _EVALUATION), encoding="utf-8") as file:
-            return float(json.load(file)["figures"]["return"]["mean"])
-    return -math.inf  # a damaged file has nothing to beat
+            mean = float(json.load(file)["figures"]["return"]["mean"])
+        if math.isfinite(mean):
+            return mean
+    logging.warning("%s is damaged: any evaluation is better than it", os.path.join(path, _EVALUATION))
+    return -math.inf
 
 
 def remove_others(path):

@@ -105,8 +105,8 @@ class Checkpointer:
         Returns whether it was kept. The file `evaluation.json` in the checkpoint has the figures.
         """
         folder, mean = os.path.join(self._path, "best"), evaluation.figures["return"]["mean"]
-        # NaN is refused first: nothing would ever be more.
-        if math.isnan(mean) or any(mean <= kept for kept, _ in files.list_best(folder)):
+        # NaN and infinity are refused first: nothing would ever be more.
+        if not math.isfinite(mean) or any(mean <= kept for kept, _ in files.list_best(folder)):
             return False
         try:
             content = evaluation._asdict()

@@ -325,9 +325,36 @@ def test_a_nan_is_never_the_best(tmp_path):
     trainer = make_trainer(tmp_path, interval_steps=10**9)
     checkpointer = trainer.checkpoints.checkpointer
     path = checkpointer.save_for_evaluation()
-    assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
+    for mean in (math.nan, math.inf):
+        assert not checkpointer.keep_best(make_evaluation(path, mean))
     assert checkpointer.keep_best(make_evaluation(path, -5.0))
-    assert not checkpointer.keep_best(make_evaluation(path, float("nan")))
+    for mean in (math.nan, math.inf):
+        assert not checkpointer.keep_best(make_evaluation(path, mean))
+    trainer.close()
+
+
+MEANS = "NaN", "Infinity", "1e999", "null", "[]", '"x"', "1" * 400
+NO_EVALUATIONS = "", "{", "[]", "[" * 10**5, '"return"'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [*NO_EVALUATIONS, *(f'{{"figures": {{"return": {{"mean": {mean}}}}}}}' for mean in MEANS)],
+    ids=lambda content: content[:60],
+)
+def test_a_damaged_evaluation_has_nothing_to_beat(content, tmp_path, caplog):
+    trainer = make_trainer(tmp_path, interval_steps=10**9)
+    checkpointer, best = trainer.checkpoints.checkpointer, tmp_path / "checkpoints" / "best"
+    for number, mean in ((1, 7.0), (2, 1.0)):
+        trainer._counts.iterations = number
+        assert checkpointer.keep_best(make_evaluation(checkpointer.save_for_evaluation(), mean))
+        (best / f"ckpt-{number}" / "evaluation.json").write_text(content)
+    trainer._counts.iterations = 3
+    assert checkpointer.keep_best(make_evaluation(checkpointer.save_for_evaluation(), 0.5))
+    assert not checkpointer.keep_best(make_evaluation(str(best / "ckpt-3"), 0.25))
+    assert files.list_numbers(str(best)) == [3]
+    lines = [line for line in caplog.messages if "evaluation.json is damaged" in line]
+    assert len(lines) == 2
     trainer.close()
 
 
