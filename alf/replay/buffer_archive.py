@@ -54,6 +54,12 @@ def open_archive(path):
             if header["version"] != VERSION:
                 version = f"version {header['version']}, this ALF reads {VERSION}"
                 raise ConfigError(f"the replay buffer {path!r} has {version}")
+            for name in LAYOUT:
+                if type(header[name]) is not int or header[name] < 1:
+                    raise ConfigError(
+                        f"the replay buffer {path!r} is damaged: its {name} is {header[name]!r}, and must be "
+                        "an integer above 0"
+                    )
             row_spec = Experience(**nest_from_json(header["row_spec"])._asdict())
             header["row_spec"] = row_spec._replace(state=PolicyState(**row_spec.state._asdict()))
             yield archive, header

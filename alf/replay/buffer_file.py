@@ -30,6 +30,9 @@ from alf.replay.buffer_archive import (
 )
 from alf.replay.storage import read_at, write_at
 
+_MOST_STEPS = 1 << 62  # of an environment: an int64 still holds the positions that follow
+_LARGEST_PRIORITY = 1e290  # a float64 still holds the sum of so many as a memory has
+
 
 def save(path, replayer, priorities=None, compress=False):
     """Writes the content of a `BufferReplayer` to a file, which appears when it is complete.
@@ -228,12 +231,15 @@ def _check_content(path, archive, place, row_spec, priority=None):
     bad = archive.testzip()
     if bad is not None:
         raise ConfigError(f"the replay buffer {path!r} is damaged: wrong checksum of {bad}")
-    fine = all(_fits(archive, table, place.first, place.last) for table in place.tables)
+    position = read_array(archive, "position")
+    fine = (position.shape, position.dtype) == (place.first.shape, np.int64)
+    fine = fine and bool(np.all((position >= 0) & (position < _MOST_STEPS) & (place.first >= 0)))
+    fine = fine and all(_fits(archive, table, place.first, place.last) for table in place.tables)
     table = place.tables[0]
     if priority is not None:
         _, end = read_ranges(archive, "")
         fine = fine and (priority.shape, priority.dtype) == ((end[-1], len(table.columns)), np.float64)
-        fine = fine and bool(np.all(np.isfinite(priority) & (priority >= 0)))
+        fine = fine and bool(np.all((priority >= 0) & (priority <= _LARGEST_PRIORITY)))  # NaN is not
     if not fine:
         raise ConfigError(f"the replay buffer {path!r} is damaged: its arrays do not fit its header")
     # Not `info`, which is the policy's own: the logits of masked actions may be infinite. And not `env_info`,

@@ -298,6 +298,14 @@ DAMAGES = {
     "shorter": (lambda path: rewrite(path, reward=np.zeros((3, 2), np.float32)), "do not fit its header"),
     "dtype": (lambda path: rewrite(path, discount=np.zeros((11, 2), int)), "do not fit its header"),
     "index": (lambda path: rewrite(path, begin=np.array([-1, 4])), "do not fit its header"),
+    "position": (lambda path: rewrite(path, position=np.array([-9, 6])), "do not fit its header"),
+    "far": (lambda path: rewrite(path, position=np.full(2, 2**63 - 1)), "do not fit its header"),
+    "part of a step": (lambda path: rewrite(path, position=np.full(2, 6.5)), "do not fit its header"),
+    "no groups": (lambda path: change_header(path, num_groups=0), "its num_groups is 0, and must be an int"),
+    "less than none": (lambda path: change_header(path, batch_size=-2), "its batch_size is -2, and must"),
+    "a part": (lambda path: change_header(path, num_groups=2.0), "its num_groups is 2.0, and must be an int"),
+    "a truth": (lambda path: change_header(path, num_groups=True), "its num_groups is True, and must be"),
+    "a text": (lambda path: change_header(path, unroll_length="3"), "its unroll_length is '3', and must be"),
     "pickle": (lambda path: rewrite(path, begin=np.array([None, 4])), "cannot be read"),
     "layout": (
         lambda path: change_header(path, batch_size=4),
@@ -335,10 +343,16 @@ def test_an_integer_action_beyond_its_bounds_is_refused(maximum, path):
         replayer.load(path)
 
 
-PRIORITIES = [-np.ones((11, 2)), np.full((11, 2), np.nan), np.ones((10, 2)), np.ones((11, 2), np.float32)]
+PRIORITIES = {
+    "negative": -np.ones((11, 2)),
+    "nan": np.full((11, 2), np.nan),
+    "without a sum": np.full((11, 2), 1e308),
+    "shorter": np.ones((10, 2)),
+    "dtype": np.ones((11, 2), np.float32),
+}
 
 
-@pytest.mark.parametrize("priority", PRIORITIES, ids=["negative", "nan", "shorter", "dtype"])
+@pytest.mark.parametrize("priority", PRIORITIES.values(), ids=PRIORITIES)
 def test_bad_priorities_change_nothing(priority, saved, target, path):
     *_, good_path = saved
     shutil.copy(good_path, path)
