@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """League: self-play of one policy against past versions of itself."""
 
+import contextlib
 import os
 import re
-import zipfile
 from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
@@ -34,6 +34,7 @@ class League(Policies):
     anew from time to time. When a game begins, seats are drawn: "main" has all seats, or "main" has one seat
     and opponents have the others. A version is a file "N.npz" in the folder "league" of the run's directory,
     with the weights after N updates; the first one has the initial weights. `EloRating` rates the versions.
+    The league goes on without a file that is damaged or of another policy; the log names it.
 
     All agents must have the same spaces.
 
@@ -114,9 +115,10 @@ class _LeagueCallback(Callback):
         # from training after the checkpoint, which is lost.
         for version in self._versions.list():
             if version > int(main.progress.updates):
+                logging.info("version %d of the league is newer than the run, and is deleted", version)
                 self._versions.delete(version)
         if not self._versions.list():
-            self._versions.save(main)
+            self._save(main)
         # The checkpoint has brought back ratings, perhaps also of files that were deleted since.
         self._elo.keep(self._versions.list())
         # Nothing of the last draw is saved, so a run that continues draws at its beginning.
@@ -126,7 +128,8 @@ class _LeagueCallback(Callback):
         main = trainer.learner.policy.policies[MAIN]
         updates = int(main.progress.updates)
         # The new version first, so that it can be drawn at once.
-        if updates - self._versions.list()[-1] >= self._snapshot_interval:
+        newest = max(self._versions.list(), default=None)
+        if newest is None or updates - newest >= self._snapshot_interval:
             self._save(main)
         if updates - self._drawn >= self._draw_interval:
             self._draw(trainer)
@@ -145,15 +148,26 @@ class _LeagueCallback(Callback):
 
     def _draw(self, trainer):
         """Draws a version for each opponent and loads it."""
-        policies, versions = trainer.learner.policy.policies, self._versions.list()
+        policies = trainer.learner.policy.policies
         self._drawn = int(policies[MAIN].progress.updates)
         # The updates are part of the seed, so a run that continues does not repeat its first draws.
         rng = np.random.default_rng([trainer.driver.stream.seed, self._drawn])
-        shares = share_games(self._sampling, self._elo.expect_scores(versions))
         for name in self._opponents:
             # This writes to the learner's variables, which actors may read. With copies, they get them below.
-            self._versions.load(int(rng.choice(versions, p=shares)), policies[name])
+            self._draw_one(rng, policies[name])
         trainer.driver.publish_soon()
+
+    def _draw_one(self, rng, policy):
+        """Loads a version that is drawn. Without any that can be loaded, the policy stays as it is."""
+        while versions := self._versions.list():
+            shares = share_games(self._sampling, self._elo.expect_scores(versions))
+            version = int(rng.choice(versions, p=shares))
+            try:
+                self._versions.load(version, policy)
+                return
+            except ConfigError as error:
+                logging.warning("%s: the league goes on without this version", error)
+                self._versions.forget(version)
 
 
 class Versions:
@@ -162,7 +176,7 @@ class Versions:
     def __init__(self, folder):
         self._folder = folder
         os.makedirs(folder, exist_ok=True)
-        names = (re.fullmatch(r"(\d+)\.npz", name) for name in os.listdir(folder))
+        names = (re.fullmatch(r"(0|[1-9][0-9]*)\.npz", name) for name in os.listdir(folder))
         self._versions = sorted(int(name[1]) for name in names if name)
 
     def list(self):
@@ -172,6 +186,8 @@ class Versions:
     def save(self, policy):
         """Saves the weights of a `Policy`; OSError if the file cannot be written."""
         version = int(policy.progress.updates)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._folder)  # somebody may have removed it
         with replace_file(self._path(version)) as file:
             # In the thread that trains, between two updates: all arrays are of the same version.
             np.savez(file, *get_weights(policy))
@@ -179,21 +195,35 @@ class Versions:
         self._versions = sorted({*self._versions, version})
 
     def load(self, version, policy):
-        """Sets a policy to the weights of a version, and its `progress` to the updates of the version."""
+        """Sets a policy to the weights of a version, and its `progress` to the updates of the version.
+
+        Raises ConfigError if the file is damaged or of another policy; the policy has not changed then.
+        """
         path = self._path(version)
         try:
             # `np.load` refuses pickles unless told otherwise: a file cannot run code.
             with np.load(path) as arrays:
                 weights = [arrays[f"arr_{i}"] for i in range(len(arrays.files))]
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise ConfigError(f"{path!r} cannot be read: {error}; delete it to go on without it") from None
-        # The counters are among the variables. So the steps of an opponent carry the number of its version,
-        # by which `EloRating` knows whom it rates.
-        set_weights(policy, weights)
+            if not all(np.isfinite(x).all() for x in weights):
+                raise ConfigError("a weight is not finite")
+            # The counters are among the variables. So the steps of an opponent carry the number of its
+            # version, by which `EloRating` knows whom it rates.
+            set_weights(policy, weights)
+        except Exception as error:  # zipfile, zlib and NumPy raise nearly anything for a foreign file
+            text = str(error) if isinstance(error, (ConfigError, OSError)) else repr(error)
+            raise ConfigError(f"{path!r} cannot be read: {text}") from None
+
+    def forget(self, version):
+        """Leaves a version out of the list; its file stays."""
+        self._versions.remove(version)
 
     def delete(self, version):
-        os.remove(self._path(version))
-        self._versions.remove(version)
+        """Deletes a version, or logs why its file stays."""
+        self.forget(version)
+        try:
+            os.remove(self._path(version))
+        except OSError as error:
+            logging.warning("the league keeps the file of a version: %s", error)
 
     def _path(self, version):
         return os.path.join(self._folder, f"{version}.npz")

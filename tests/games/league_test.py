@@ -368,12 +368,73 @@ def test_a_full_disk_ends_no_run(tmp_path, monkeypatch, caplog):
     assert "the league has no new version: [Errno 28]" in caplog.text
 
 
-def test_a_damaged_version_is_named(tmp_path):
-    Watched(tmp_path, League()).train(2)
-    path = tmp_path / "league" / "0.npz"
+def cut(path):
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(ConfigError, match=r"league/0\.npz' cannot be read: .*; delete it"):
-        Watched(tmp_path, League(), updates=2).train(2)
+
+
+def fill_with_nan(path):
+    with np.load(path) as arrays:
+        weights = [arrays[f"arr_{i}"] for i in range(len(arrays.files))]
+    for x in weights:
+        if x.dtype.kind == "f":
+            x.fill(np.nan)
+    np.savez(path, *weights)
+
+
+def write_texts(path):
+    with np.load(path) as arrays:
+        np.savez(path, *[np.full(arrays[name].shape, "text") for name in arrays.files])
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES = {
+    "cut off": cut,
+    "empty": lambda path: path.write_bytes(b""),
+    "removed": os.remove,
+    "a folder": replace_by_folder,
+    "not finite": fill_with_nan,
+    "of another policy": lambda path: np.savez(path, np.zeros(5)),
+    "of another program": lambda path: np.savez(path, table=np.zeros(5)),
+    "an array": lambda path: path.write_bytes(b"\x93NUMPY\x01\0"),
+    "texts": write_texts,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_league_goes_on_without_a_damaged_version(damage, tmp_path, caplog):
+    settings = dict(num_opponents=2, snapshot_interval=2, draw_interval=1)
+    Watched(tmp_path, League(**settings)).train(4)
+    assert versions_in(tmp_path) == [0, 2, 4]
+    DAMAGES[damage](tmp_path / "league" / "2.npz")
+    drawn = Watched(tmp_path, League(**settings), updates=4).train(20)
+    assert {version for versions in drawn for version in versions} >= {0, 4}
+    assert not any(2 in versions for versions in drawn)
+    lines = [line for line in caplog.messages if "goes on without this version" in line]
+    # A file that is not there is no version of a run that continues.
+    assert len(lines) == (damage != "removed")
+    assert all("league/2.npz' cannot be read: " in line for line in lines)
+
+
+def test_a_league_without_its_folder_makes_another_one(tmp_path, caplog):
+    watched = Watched(tmp_path, League(num_opponents=1, snapshot_interval=10**6, draw_interval=1))
+    watched.train(2)
+    shutil.rmtree(tmp_path / "league")
+    for _ in range(3):  # the draw finds no file, the next update saves one, which the next draw loads
+        watched._set(int(watched.main.progress.updates) + 1)
+        watched.callback.on_train_iter(watched, {})
+    assert versions_in(tmp_path) == [4]
+    assert int(watched.policies["opponent_0"].progress.updates) == 4
+    assert len([line for line in caplog.messages if "goes on without this version" in line]) == 1
+
+
+def test_names_of_versions_are_those_that_a_league_writes(tmp_path):
+    for name in ("007.npz", "1.npz.tmp", "-1.npz", "٣.npz", "x.npz"):
+        (tmp_path / name).write_bytes(b"")
+    assert Versions(str(tmp_path)).list() == []
 
 
 def test_versions_of_another_network_are_refused(tmp_path):
