@@ -19,6 +19,7 @@ from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
 from alf.errors import ConfigError
 from alf.evaluation.open_run import open_run
+from alf.games.elo import bound_rounding
 from alf.games.mapping import get_agents
 from alf.runs.saved_run import load_agent
 
@@ -86,8 +87,8 @@ def evaluate(
     ended = collections.defaultdict(list)
     reward_shape = tuple(env.reward_spec().shape)
     num_rewards = int(np.prod(reward_shape))
-    # float64, because float32 sums of long episodes lose the small rewards.
-    sums, lengths = np.zeros([batch_size, num_rewards]), np.zeros([batch_size], np.int64)
+    # float64, because float32 sums of long episodes lose the small rewards. The last column is the error.
+    sums, lengths = np.zeros([batch_size, num_rewards + 1]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
     time_step, state = env.reset(), None
     on_step()
@@ -98,6 +99,7 @@ def evaluate(
         on_step()
         is_first = time_step.step_type == FIRST
         reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, num_rewards)
+        reward = np.column_stack([reward, bound_rounding(reward).sum(axis=1)])
         # The reward of a FIRST step belongs to no transition. A FIRST step after the restart of a worker also
         # drops here what the interrupted episode had collected.
         sums = np.where(is_first[:, np.newaxis], 0.0, sums + reward)
@@ -114,16 +116,16 @@ def evaluate(
     columns: Any = map(list, zip(*episodes)) if episodes else ([],) * 6
     places, rows, owner, sums, lengths, figures = columns
     figures = np.array(figures, np.float64).reshape(len(rows), len(info.names))
-    sums = np.array(sums).reshape(len(rows), num_rewards)
+    sums = np.array(sums).reshape(len(rows), num_rewards + 1)
     num_components = num_rewards if reward_shape else 0
-    returns = sums.sum(axis=1)
+    returns = sums[:, :-1].sum(axis=1)
     return Episodes(
         returns=returns,
         lengths=np.array(lengths, np.int64),
         info=dict(zip(info.names, figures.T, strict=True)),
         components={f"return_{i}": sums[:, i] for i in range(num_components)},
         labels=games.label(np.array(rows, int), np.array(owner, int)),
-        wins=_find_wins(places, returns) if len(games.agents) > 1 else (),
+        wins=_find_wins(places, returns, sums[:, -1]) if len(games.agents) > 1 else (),
     )
 
 
@@ -182,14 +184,16 @@ def join_episodes(parts):
     return tf.nest.map_structure(lambda *arrays: np.concatenate(arrays), *parts)
 
 
-def _find_wins(places, returns):
-    """Returns whether each return is above all other returns of the same game, float64 [N]."""
+def _find_wins(places, returns, errors):
+    """Returns whether each return is above all others of its game by more than their errors, float64 [N]."""
     of_game = collections.defaultdict(list)
-    for place, value in zip(places, returns, strict=True):
-        of_game[place].append(value)
-    # A win is the largest return, if it occurs once.
-    wins = [value == max(of_game[p]) and of_game[p].count(value) == 1 for p, value in zip(places, returns)]
-    return np.array(wins, np.float64)
+    for i, place in enumerate(places):
+        of_game[place].append(i)
+    wins = np.zeros(len(returns))
+    for rows in of_game.values():
+        *others, best = sorted(rows, key=returns.__getitem__)
+        wins[best] = all(returns[best] - returns[i] > errors[best] + errors[i] for i in others)
+    return wins
 
 
 class _InfoFigures:

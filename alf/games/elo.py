@@ -20,14 +20,24 @@ def expect_score(rating, other):
     return 1.0 / (1.0 + 10.0 ** ((other - rating) / 400.0))
 
 
+def bound_rounding(rewards):
+    """Returns how far float32 may have moved each reward, a float64 array: not at all if it is an integer.
+
+    Returns whose difference is not above the sum of these bounds are a tie: 0.1 + 0.2 is then 0.3.
+    """
+    rewards = np.asarray(rewards, np.float64)
+    return np.where(rewards == np.rint(rewards), 0.0, 2.0**-24 * np.abs(rewards))
+
+
 @configurable("alf.training", role=Role.MEASUREMENT)
 class EloRating(Metric):
     """The rating of the learning policy, number 0 in `LogRecord.owner`; all others are versions of it.
 
     After each game against a version, the ratings of the policy and the version move by `k_factor` times the
     difference between score and expected score: one up, the other down. The player with the higher return
-    wins. With several opponents in a game, each opponent counts as a game, and the moves are divided by the
-    number of opponents. A version is the `policy_version` of the opponent. A game is not rated if it changes.
+    wins, and a difference that float32 may have made is a draw. With several opponents in a game, each
+    opponent counts as a game, and the moves are divided by the number of opponents. A version is the
+    `policy_version` of the opponent. A game is not rated if it changes.
 
     A game is over when no agent goes on. All agents must be rows of one environment, row = game * A + agent.
 
@@ -81,7 +91,7 @@ class EloRating(Metric):
         # The records of a batched environment come in the order of time, those of several in any order.
         if key not in self._unfinished:
             self._unfinished[key] = _Episodes(batch_size)
-        returns, first_versions = self._unfinished[key].add(record)
+        returns, errors, first_versions = self._unfinished[key].add(record)
         games = record.step_type.reshape(length, -1, self._num_agents)
         ends = (games == LAST).any(axis=2)
         begins = (games == FIRST).all(axis=2)
@@ -101,7 +111,8 @@ class EloRating(Metric):
                     version = int(record.policy_version[t, row])
                     is_same = version == first_versions[t, row]
                     owner = int(record.owner[t, row])
-                    players.append(_Player(owner, version if is_same else None, float(returns[t, row])))
+                    total, error = float(returns[t, row]), float(errors[t, row])
+                    players.append(_Player(owner, version if is_same else None, total, error))
             if is_over[t, game]:
                 self._rate_game(players)
                 players.clear()
@@ -124,10 +135,11 @@ class EloRating(Metric):
         # All scores are expected with the ratings before the game, so the order of the pairs does not matter.
         moves = []
         for one, other in pairs:
-            score = 0.5 + 0.5 * np.sign(one.total - other.total)
+            is_tie = abs(one.total - other.total) <= one.error + other.error
+            score = 0.5 if is_tie else float(one.total > other.total)
             expected = expect_score(self._rating, self.rate(other.version))
             moves.append(self._k_factor * (score - expected) / len(pairs))
-            self._scores.append(float(score))
+            self._scores.append(score)
         for (_, other), move in zip(pairs, moves, strict=True):
             # A version that was forgotten meanwhile comes back here: an opponent plays it until the next
             # draw. The next `keep` forgets it again.
@@ -135,14 +147,15 @@ class EloRating(Metric):
         self._rating += float(sum(moves))
 
 
-_Player = collections.namedtuple("_Player", ("owner", "version", "total"))  # total: the return
+# total: the return; error: how far it may be from the sum of the rewards as the environment means them.
+_Player = collections.namedtuple("_Player", ("owner", "version", "total", "error"))
 
 
 class _Episodes:
-    """The unfinished episodes of B rows: the sum of rewards, and the version that began each."""
+    """The unfinished episodes of B rows: sum of rewards, its error, and the version that began each."""
 
     def __init__(self, batch_size):
-        self._totals = np.zeros(batch_size)
+        self._sums = np.zeros((2, batch_size))
         # No weights have this version, so an episode whose beginning was not seen is not rated.
         self._versions = np.full(batch_size, -1)
 
@@ -150,18 +163,16 @@ class _Episodes:
         """Takes a `LogRecord`.
 
         Returns:
-            two arrays [T, B] for the episode of each step: the sum of rewards so far, and the first version.
+            three arrays [T, B] for the episode of each step: the sum of rewards so far and the error that it
+            may have, float64, and the first version.
         """
         length, batch_size = record.step_type.shape
-        is_first = record.step_type == FIRST
-        reward = record.reward.reshape(length, batch_size, -1).sum(axis=2)
-        sums = reward.cumsum(axis=0)
-        # For each row the last FIRST row up to it, whose reward does not count; -1 if the episode began in an
-        # earlier record.
-        begin = np.maximum.accumulate(np.where(is_first, np.arange(length)[:, np.newaxis], -1), axis=0)
-        here, rows = np.maximum(begin, 0), np.arange(batch_size)
-        is_here = begin >= 0
-        totals = np.where(is_here, sums - sums[here, rows], sums + self._totals)
-        versions = np.where(is_here, record.policy_version[here, rows], self._versions)
-        self._totals, self._versions = totals[-1], versions[-1]
-        return totals, versions
+        # In float64, and each episode from 0: what was summed before it would round equal returns apart.
+        rewards = record.reward.reshape(length, batch_size, -1).astype(np.float64)
+        steps = np.stack([rewards.sum(axis=2), bound_rounding(rewards).sum(axis=2)])
+        sums, versions = np.empty_like(steps), np.empty(record.step_type.shape, self._versions.dtype)
+        for t, is_first in enumerate(record.step_type == FIRST):
+            # The reward of a FIRST step does not count.
+            self._sums = sums[:, t] = np.where(is_first, 0.0, self._sums + steps[:, t])
+            self._versions = versions[t] = np.where(is_first, record.policy_version[t], self._versions)
+        return *sums, versions

@@ -150,6 +150,40 @@ def test_several_opponents_of_a_game_share_the_move():
     assert elo.result() == 1200.0 + K * 0.5 / 2
 
 
+def play_rewards(elo, *games, length=3):
+    """Plays games of two agents, main and version 7, with these lists of rewards in records of `length`."""
+    columns = Column(), Column()
+    for rewards in games:
+        for agent, (column, values) in enumerate(zip(columns, rewards, strict=True)):
+            column.add(FIRST, 0.0, agent, 7)
+            for value in values[:-1]:
+                column.add(MID, value, agent, 7)
+            column.add(LAST, values[-1], agent, 7)
+    for column in columns:
+        for _ in range(length):
+            column.add(FIRST)
+    for record in to_records(columns, length):
+        elo(record)
+    return elo.score.get_state()
+
+
+@pytest.mark.parametrize("length", [1, 3, 64])
+def test_equal_sums_of_fractions_are_a_draw(length):
+    """Also after other games in the record, in another order, and if float32 rounds a reward otherwise."""
+    rng = np.random.default_rng(length)
+    games = [([0.3, 0.4, 1e6], [0.1, 0.5, -1e6]), ([0.1, 0.2], [0.1, 0.2]), ([0.1, 0.2], [0.3, 0.0])]
+    for _ in range(200):
+        rewards = rng.normal(size=rng.integers(1, 9)) * 10.0 ** rng.integers(-3, 4)
+        games.append((rewards.tolist(), rng.permutation(rewards).tolist()))
+    elo = EloRating(2, window=1000)
+    assert play_rewards(elo, *games, length=length) == [1.0] + [0.5] * 202
+
+
+def test_small_differences_of_returns_win():
+    games = [([2.0**24, 1.0], [2.0**24, 0.0]), ([0.1, 0.2], [0.1, 0.2001]), ([1e-6, 0.0], [0.0, 0.0])]
+    assert play_rewards(EloRating(2), *games) == [1.0, 0.0, 1.0]
+
+
 def test_an_agent_that_ends_early_waits_for_the_others():
     one, other = Column(), Column()
     for column in (one, other):

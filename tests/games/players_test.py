@@ -124,6 +124,21 @@ def test_a_win_is_a_return_above_all_others():
     assert figures["agents/fast/win"]["mean"] == figures["agents/slow/win"]["mean"] == 0
 
 
+class Fractions(Race):
+    """A race of two steps with the rewards 0.1 and 0.2 for fast, 0.3 and 0 for slow, 0.3 for quitter."""
+
+    def _advance(self, action):
+        step = super()._advance(action)
+        reward = np.array([[0, 0, 0], [0.1, 0.3, 0.3], [0.2, 0, 0]], np.float32)[self._time[0]]
+        return step._replace(reward=np.where(step.step_type == FIRST, 0, reward).astype(np.float32))
+
+
+def test_returns_that_float32_rounds_apart_are_no_win():
+    agent, env = make_race(1, {"fast": "one", "slow": "one", "quitter": "one"}, Fractions)
+    episodes = evaluate(agent, env, 3)
+    assert len(set(episodes.returns)) > 1 and not episodes.wins.any()
+
+
 def test_figures_of_agents_and_policies_are_those_of_the_rows_they_had():
     agent, env = make_race(2, {"fast": "two", "slow": "one", "quitter": "two"})
     figures = summarize_episodes(evaluate(agent, env, 2))
