@@ -84,7 +84,7 @@ class ReplayLearner(Learner):
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
-        self._train_on = GraphFunction(self._trace_updates, reduce_retracing=True)
+        self._train_on = GraphFunction(self._trace_updates)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
@@ -180,34 +180,32 @@ class ReplayLearner(Learner):
 
     def _train_on_part(self, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty without updates."""
-        # Sequences are listed here, outside the graph, so their number decides about the number of updates.
-        sequences, size = (), None
-        if self._takes_all:
-            sequences = replayer.all_sequences(self._length)
-            num_sequences = int(tf.size(sequences.start))
-            size = min(self._size, num_sequences)
-            num_updates *= -(-num_sequences // size) if size else 0
-        if not num_updates:
+        if not num_updates or (self._takes_all and replayer.num_sequences(self._length) == 0):
             return {}
         # A tensor, because a fractional ratio gives another number at each call: one trace serves all
         # numbers.
-        return self._train_on((tf.constant(num_updates), sequences), replayer, size)
+        return self._train_on(tf.constant(num_updates), replayer)
 
-    def _make_updates(self, inputs, replayer, size):
-        """Makes updates in the graph, with `size` of the `sequences` in turn; None: with drawn sequences."""
-        num_updates, sequences = inputs
-        policy, order = self.policy, () if size is None else tf.range(tf.size(sequences.start))
+    def _make_updates(self, num_updates, replayer):
+        """Makes updates in the graph with drawn sequences, or so many passes over all sequences."""
+        policy, order = self.policy, ()
+        if self._takes_all:
+            # In the graph, and minibatches have one size also if the buffer holds fewer sequences: one trace
+            # serves the buffer while it grows.
+            with tf.device(HOST):
+                sequences = replayer.all_sequences(self._length)
+                order = tf.range(tf.size(sequences.start))
+                num_updates *= -(-tf.size(order) // self._size)
 
         def update_once(i, order):
             # The buffer is in main memory, and so is all that finds rows in it: only the batch leaves.
             with tf.device(HOST):
-                if size is None:
+                if not self._takes_all:
                     batch, chosen, weight = replayer.sample(self._size, self._length, self.progress)
                 else:
-                    part, is_new, order = select_part(i, order, size)
+                    part, is_new, order = select_part(i, order, self._size)
                     chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
-                    # All batches have one size, for which the graph is traced. In the last batch of a pass,
-                    # sequences of the pass that fill it do not count.
+                    # In the last batch of a pass, sequences of the pass that fill it do not count.
                     batch, weight = replayer.gather(chosen, self._length), tf.cast(is_new, tf.float32)
             # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
             # date. A file may hold info and recurrent states that this policy does not have.
@@ -223,7 +221,7 @@ class ReplayLearner(Learner):
             if tf.is_tensor(priority):
                 # After the update: no priority changes if the update fails.
                 with tf.control_dependencies(tf.nest.flatten(summary)), tf.device(HOST):
-                    if size is not None:
+                    if self._takes_all:
                         chosen = tf.nest.map_structure(lambda x: tf.boolean_mask(x, is_new), chosen)
                         priority = tf.boolean_mask(priority, is_new)
                     replayer.update_priorities(chosen, priority)

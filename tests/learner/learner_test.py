@@ -647,14 +647,19 @@ def test_learners_from_replay_do_not_trace_again():
     assert counts[3:] == counts[3:4] * 9, "one that makes the optimizer's slots, one that uses them"
 
 
-def test_passes_over_a_growing_buffer_do_not_trace_again():
-    learner = make_replay_learner(whole_replay_buffer_training=True)
-    counts = []
+@pytest.mark.parametrize("replayer_class", [UniformReplayer, PrioritizedReplayer])
+def test_passes_over_a_growing_buffer_are_traced_once(replayer_class):
+    """Before a minibatch is full and afterwards; and nothing is kept for a number of sequences."""
+    learner = make_replay_learner(
+        Prioritizing, replayer_class, whole_replay_buffer_training=True, mini_batch_size=8
+    )
+    updates = []
     for i in range(12):
         observe_unroll(learner, MID if i else FIRST)
         learner.train()
-        counts.append(count_traces(learner))
-    assert counts[4:] == counts[4:5] * 8
+        updates.append(int(learner.progress.updates))
+    assert np.diff(updates, prepend=0).tolist() == [1] * 4 + [2] * 4 + [3] * 4
+    assert count_traces(learner) == len(learner._train_on._traces) == 1
 
 
 def test_learners_of_unrolls_do_not_trace_again():

@@ -269,18 +269,19 @@ def test_unrolls_add_up_to_a_sequence_in_a_buffer_that_is_cleared(settings):
         np.testing.assert_array_equal(updates, [0, 2, 2, 4, 4, 6, 6])
 
 
-def test_the_last_update_of_a_pass_over_the_buffer_takes_the_rest():
+@pytest.mark.parametrize(("size", "num_updates"), [(5, 2), (8, 1), (20, 1)])
+def test_the_last_update_of_a_pass_over_the_buffer_takes_the_rest(size, num_updates):
     driver, learner, algorithm = make(
         whole_replay_buffer_training=True,
         clear_replay_buffer=True,
-        mini_batch_size=5,
+        mini_batch_size=size,
         mini_batch_length=2,
     )
     collect_and_observe(driver)
     learner.train()
     driver.stop()
-    # 8 sequences of 2 steps: 5, and 3 with 2 of the first ones, which have weight 0.
-    assert [batch[0].shape[1] for batch in algorithm.batches] == [5, 5]
+    # 8 sequences of 2 steps: 5, and 3 with 2 of the first ones, which have weight 0; or 8 with 12 of them.
+    assert [batch[0].shape[1] for batch in algorithm.batches] == [size] * num_updates
     rows = [batch[0][:-1] for batch in algorithm.batches]
     weights = [batch[1][:-1] for batch in algorithm.batches]
     seen = [(int(x[ENV_ID]), int(x[ROW])) for r, w in zip(rows, weights, strict=True) for x in r[w > 0]]
