@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
+from absl import logging
 
 from alf.config.kinds import Fraction, NonNegativeInt, PositiveInt
 from alf.config.settings import PASSED, Role, configurable
 from alf.core.annotations import Array
 from alf.data_structures import FIRST, LAST, LogRecord
 from alf.errors import ConfigError
+
+_MISSING_EPISODES = 10  # without a value of an info key, after which the log says so
 
 
 class Metric(abc.ABC):
@@ -219,6 +222,7 @@ class EpisodeStatistics:
         self._info = self._length + 1 + self._num_rewards
         self._discounted = slice(self._length + 1, self._info)
         self._agents, self._policies = tuple(agents), tuple(policies)
+        self._missing = dict.fromkeys(self._info_keys, 0)  # episodes so far, without any value of a key
         self._sums = {}  # first env id of a batched environment -> sums of its unfinished episodes, [., B]
         # With fewer episodes than rows, only the rows that ended last would be seen.
         length = max(window, num_groups * batch_size)
@@ -297,11 +301,26 @@ class EpisodeStatistics:
                 owner = record.owner[row, column]
                 labels |= {f"policies/{name}": owner == i for i, name in enumerate(self._policies)}
             sums = sums.take(number[column * length + row], axis=1)
+            self._warn_of_missing(sums[self._info + len(self._info_keys) :])
             self._balanced.add(record.env_id[column], sums[: self._num_rewards].sum(axis=0))
             self._keep("", sums, last)
             for label, is_of in labels.items():
                 if is_of.any():
                     self._keep(f"{label}/", sums[:, is_of], [x[is_of] for x in last])
+
+    def _warn_of_missing(self, counts):
+        """Warns of info keys, perhaps misspelt, that no step has had; `counts`, [K, E], of E episodes."""
+        for key, count in zip(self._info_keys, counts, strict=True):
+            if count.any():
+                self._missing.pop(key, None)
+            elif key in self._missing:
+                self._missing[key] += len(count)
+                if self._missing[key] >= _MISSING_EPISODES:
+                    logging.warning(
+                        "info_keys has %r: no step of %d episodes had it in its info, so metrics/info/%s has "
+                        "no value; is it misspelt?",
+                        *(key, self._missing.pop(key), key),
+                    )
 
     def _values(self, record, is_first, age):
         """Returns the summands of each step, [., B * T]. A FIRST step adds nothing."""

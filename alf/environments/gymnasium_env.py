@@ -34,8 +34,8 @@ class GymnasiumEnvironment(BatchedEnvironment):
             not repeat the same episodes. Most vector environments give sub-environment i the seed
             `seed + i`: the seeds of two batches must differ by at least B.
         copy_observations: False if `env` returns new arrays at every step: C-contiguous ones are not copied.
-        info_keys: tuple of the keys of the infos that `get_info` returns; "a/b" is the entry "b" of the dict
-            "a".
+        info_keys: tuple of the keys of the infos that `get_info` returns; "a/b" is this entry, or the entry
+            "b" of the dict "a".
         max_random_steps: before its first step the batch takes a random number of random steps, at most this
             many, so that the episodes of several batches do not end together. `seed` decides the number and
             the actions.

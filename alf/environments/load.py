@@ -61,7 +61,8 @@ def load(
             chooses. An int is the number of worker processes that step single environments; 0 steps them in
             this process, "thread" in one thread of it, which also makes and closes them.
         info_keys: which numbers of the environment's info become statistics of episodes, such as
-            ("is_success",). "a/b" is the entry "b" of the dict "a". A key may be absent in a step.
+            ("is_success",). "a/b" is this entry, or the entry "b" of the dict "a". A key may be absent in a
+            step.
         render_mode: "rgb_array" for environments that `render` frames. None: they cannot render. It goes to
             the constructor of the environment, if that has such an argument. With it, environments step in
             one worker process whatever `num_workers` is, if cloudpickle can pickle their constructors.

@@ -61,7 +61,7 @@ class PythonEnvironment(BatchedEnvironment):
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
-            the entry "b" of the dict "a". A key may be absent in a step (docs/tensorboard.md).
+            this entry or the entry "b" of the dict "a". A key may be absent in a step (docs/tensorboard.md).
         workers: `alf.workers.WorkerSettings`; None takes the defaults.
 
     Raises:

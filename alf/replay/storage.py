@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Large variables that are read and written in place, along their first dimension."""
 
+import math
 import os
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ from alf.errors import ConfigError
 
 
 class TooLittleMemory(ConfigError):
-    """Variables would take more memory than this machine has."""
+    """Variables would take more memory than this machine, or the container, has."""
 
 
 def allocate(setting, size, spec):
@@ -26,12 +27,13 @@ def allocate(setting, size, spec):
         spec: nest of tensor specs [*shape].
 
     Raises:
-        TooLittleMemory: if the machine has less memory than that.
+        TooLittleMemory: if the machine has less memory than that, or a container may take less.
     """
     needed = size * sum(s.shape.num_elements() * s.dtype.size for s in tf.nest.flatten(spec))
-    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > available:
-        gigabytes = f"{needed / 1e9:.1f} GB, this machine has {available / 1e9:.1f} GB"
+    machine, limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), read_cgroup_limit()
+    if needed > min(machine, limit):
+        has = "this machine has" if machine <= limit else "the limit of this container (cgroup) is"
+        gigabytes = f"{needed / 1e9:.1f} GB, {has} {min(machine, limit) / 1e9:.1f} GB"
         raise TooLittleMemory(f"{setting}: that takes {gigabytes} of memory")
 
     def make(s):
@@ -41,6 +43,31 @@ def allocate(setting, size, spec):
 
     with tf.device(HOST):
         return tf.nest.map_structure(make, spec)
+
+
+def read_cgroup_limit(proc="/proc/self/cgroup", root="/sys/fs/cgroup"):
+    """Returns the least memory limit of this process's cgroup and those around it, in bytes, or infinity."""
+    limits = [math.inf]
+    for line in _read_text(proc).splitlines():
+        # "0::/PATH" in version 2, "4:memory:/PATH" in version 1. In a container the path may be the host's,
+        # which is not there: then the files at the root are the container's.
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top, name = (f"{root}/memory", "memory.limit_in_bytes") if controllers else (root, "memory.max")
+        parts = path.strip("/").split("/")
+        for i in range(len(parts) + 1):
+            text = _read_text(os.path.join(top, *parts[:i], name)).strip()
+            limits += [int(text)] if text.isdigit() else []  # "max": none
+    return min(limits)
+
+
+def _read_text(path):
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 # Methods of tf.Variable may read, and so copy, the whole variable of several GB. These operations do not.

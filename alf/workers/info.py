@@ -1,9 +1,11 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Reads numbers from the `info` that environments return with an observation.
 
-A key names one number: "speed", or "a/b" for the entry "b" of the dict "a". A key that is absent at a step
-has the value NaN there.
+A key names one number: "speed", or "a/b" for the entry "a/b", or else for the entry "b" of the dict "a". A
+key that is absent at a step has the value NaN there.
 """
+
+import functools
 
 import numpy as np
 
@@ -29,8 +31,18 @@ def make_info_reader(keys):
 
     The function raises MisfitError if an entry is not a number.
     """
-    paths = [(key, key.split("/")) for key in keys]
-    return lambda info: [_read(info, key, path) for key, path in paths]
+    paths = [(key, _list_paths(key)) for key in keys]
+    return lambda info: [_read(info, key, ways) for key, ways in paths]
+
+
+@functools.cache  # infos of vector environments are read at each step
+def _list_paths(key):
+    """Lists the ways to an entry: for "a/b" first ["a/b"], the entry itself, then ["a", "b"], in a dict."""
+    first, *others = key.split("/")
+    paths = [[first]]
+    for part in others:
+        paths = [way for path in paths for way in ([*path[:-1], f"{path[-1]}/{part}"], [*path, part])]
+    return sorted(paths, key=len)
 
 
 def read_vector_info(infos, key, batch_size):
@@ -47,14 +59,13 @@ def read_vector_info(infos, key, batch_size):
     Raises:
         MisfitError: if an entry is not a number.
     """
-    value, mask, name = infos, np.True_, f"the info's {key!r}"
-    for part in key.split("/"):
-        if not isinstance(value, dict):
-            raise _is_no_dict(value, key)
-        if part not in value:
-            return np.full(batch_size, _NO_VALUE, np.float32)
-        mask = mask & np.asarray(value.get(f"_{part}", True), np.bool_)
-        value = value[part]
+    name = f"the info's {key!r}"
+    for path in _list_paths(key):
+        if (rows := _find_rows(infos, key, path)) is not None:
+            value, mask = rows
+            break
+    else:
+        return np.full(batch_size, _NO_VALUE, np.float32)
     array = _as_array(value)
     if array.shape != (batch_size,) or mask.shape not in ((), array.shape):
         raise MisfitError(f"{name} is {describe(value)}: it must be an array of {batch_size} numbers")
@@ -66,16 +77,31 @@ def read_vector_info(infos, key, batch_size):
     return numbers
 
 
-def _read(info, key, path):
-    value = info
-    try:
-        for part in path:
-            value = value[part]
-    except KeyError:
-        return _NO_VALUE
-    except (TypeError, IndexError):
-        raise _is_no_dict(value, key) from None
-    return value if type(value) in _QUICK else _to_number(value, f"the info's {key!r}")
+def _read(info, key, paths):
+    for path in paths:
+        value = info
+        try:
+            for part in path:
+                value = value[part]
+        except KeyError:
+            continue
+        except (TypeError, IndexError):
+            raise _is_no_dict(value, key) from None
+        return value if type(value) in _QUICK else _to_number(value, f"the info's {key!r}")
+    return _NO_VALUE
+
+
+def _find_rows(value, key, path):
+    """Returns what a path leads to in the infos of a vector environment, and its mask; None without it."""
+    mask = np.True_
+    for part in path:
+        if not isinstance(value, dict):
+            raise _is_no_dict(value, key)
+        if part not in value:
+            return None
+        mask = mask & np.asarray(value.get(f"_{part}", True), np.bool_)
+        value = value[part]
+    return value, mask
 
 
 def _to_number(value, name):

@@ -184,6 +184,31 @@ def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape, with_inf
         np.testing.assert_allclose(balanced.result(), np.mean(last) if is_full else math.nan, rtol=1e-6)
 
 
+def test_an_info_key_that_never_comes_is_told_once(caplog):
+    """Ten episodes are enough; a key that only the last step of one of them has is there."""
+
+    def play(num_episodes, values):
+        records = []
+        for i in range(num_episodes):
+            record = record_of([FIRST, MID, LAST], [9, 1, 2])
+            infos = {
+                "speed": [math.nan, 1, 1],
+                "is_success": [math.nan, math.nan, values[i]],
+                "is_sucess": [3, math.nan, math.nan],
+            }
+            env_info = {key: np.array(x, np.float32)[:, np.newaxis] for key, x in infos.items()}
+            records.append(record._replace(env_info=env_info))
+        caplog.clear()
+        feed(*records, info_keys=tuple(infos))
+        return [record.getMessage() for record in caplog.records]
+
+    assert play(9, [math.nan] * 9) == []
+    assert play(25, [math.nan] * 8 + [1.0] + [math.nan] * 16) == [
+        "info_keys has 'is_sucess': no step of 10 episodes had it in its info, so metrics/info/is_sucess has "
+        "no value; is it misspelt?"
+    ]
+
+
 def test_names():
     assert list(feed()) == NAMES
     components = [f"{name}_{i}" for name in COMPONENTS for i in (0, 1)]

@@ -54,6 +54,28 @@ def test_numbers_and_bools_are_read(value, expected):
 
 
 @pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda x: {"a/b/c": x},
+        lambda x: {"a/b": {"c": x}},
+        lambda x: {"a": {"b/c": x}},
+        lambda x: {"a": {"b": {"c": x}}},
+        lambda x: {"a": {}, "a/b": {"c": x}},
+        lambda x: {"a": 3 * x, "a/b/c": x},
+    ],
+)
+def test_a_key_with_slashes_is_an_entry_or_an_entry_of_a_dict(wrap):
+    assert make_info_reader(("a/b/c", "d"))(wrap(2.0)) == pytest.approx([2.0, NAN], nan_ok=True)
+    row = read_vector_info(wrap(np.array([2.0, 3.0])), "a/b/c", 2)
+    np.testing.assert_array_equal(row, [2.0, 3.0])
+
+
+def test_the_mask_of_an_entry_with_a_slash_counts():
+    infos = {"a/b": np.array([1.0, 2.0]), "_a/b": np.array([False, True])}
+    np.testing.assert_array_equal(read_vector_info(infos, "a/b", 2), [NAN, 2.0])
+
+
+@pytest.mark.parametrize(
     "info, message",
     [
         ({"a": "yes"}, "^the info's 'a' is 'yes': it must be a number, True or False$"),
