@@ -23,7 +23,7 @@ AGENTS = "ALF_AGENTS"  # the environment variable that names a folder of more tr
 
 # Gin calls `_open` without any context, so the state of the files that are being read is here. Gin itself is
 # not thread-safe either.
-_folders = []  # the folders of the gin files that are being read; the innermost file is last
+_files = []  # the paths of the gin files that are being read; the innermost file is last
 _macros = []  # the sets of `collect_used_macros`
 
 
@@ -120,28 +120,30 @@ def collect_used_macros():
 
 @contextlib.contextmanager
 def _open(path):
-    found = _find(path)
-    folder = os.path.dirname(os.path.abspath(found))
+    found = os.path.abspath(_find(path))
+    if found in _files:
+        raise ConfigError(f"{path!r} includes itself, by {_files[-1]!r}")
+    folder = os.path.dirname(found)
     # It stays there after the file was read: other processes, and the run's description, get the folders of
     # the user's modules from `sys.path` (`list_own_paths`). Examples name their modules alf.examples.NAME.
     examples = os.path.realpath(found).startswith(os.path.join(find_examples(), ""))
     if folder not in sys.path and not examples:  # so that the file can import modules beside it
         sys.path.insert(0, folder)
-    _folders.append(folder)
+    _files.append(found)
     try:
         with open(found, encoding="utf-8-sig") as file:  # skips the byte order mark of some editors
             yield file
         for used in _macros:
             used |= find_used_macros()
     finally:
-        _folders.pop()
+        _files.pop()
 
 
 def _can_find(path):
     # An error and not False: gin would go on to its own reader, and would only say that no reader takes the
     # file.
     if _find(path) is None:
-        folders = ["the current directory", *map(repr, _folders[-1:])]
+        folders = ["the current directory", *map(repr, _list_folders())]
         raise ConfigError(f"there is no file {path!r} in {' or '.join(folders)}")
     return True
 
@@ -149,6 +151,11 @@ def _can_find(path):
 def _find(path):
     """Returns the path of a file to include, or None if there is none."""
     path = os.path.expanduser(_without_prefix(path))
-    # The innermost file is the one that gin reads now, so it is the one that includes.
-    beside = [os.path.join(folder, path) for folder in _folders[-1:]]
+    beside = [os.path.join(folder, path) for folder in _list_folders()]
     return next(filter(os.path.isfile, [path, *beside]), None)
+
+
+def _list_folders():
+    """Returns a list with the folder of the file that includes, or [] if there is none."""
+    # The innermost file is the one that gin reads now.
+    return [os.path.dirname(path) for path in _files[-1:]]

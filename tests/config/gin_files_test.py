@@ -33,7 +33,7 @@ def elsewhere(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     yield
-    assert gin_files._folders == []
+    assert gin_files._files == []
 
 
 def read(*paths):
@@ -177,3 +177,13 @@ def test_an_example_with_includes_is_read_from_any_directory(subtests):
             gin.clear_config()
             parse_config([str(path)], [])
             assert gin.query_parameter("alf.environments.load.name")
+
+
+def test_a_file_that_includes_itself_is_one_line(tmp_path):
+    itself = write(tmp_path / "runs" / "itself.gin", "include 'itself.gin'")
+    first = write(tmp_path / "runs" / "first.gin", "include 'second.gin'")
+    write(tmp_path / "runs" / "second.gin", "include 'first.gin'")
+    for path, by in ((itself, "itself.gin"), (first, "second.gin")):
+        with pytest.raises(ConfigError, match=f"^.*{path.name}' includes itself, by '.*/{by}'") as caught:
+            read(path)
+        assert len(str(caught.value)) < 500
