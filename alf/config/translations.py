@@ -46,8 +46,12 @@ def read_tables() -> list[dict[str, Any]]:
 
 
 def find_names(cell: str) -> list[str]:
-    """Returns the names in the first cell of a row: ["use_rnn", "rnn_type"] of "`--use_rnn`, `rnn_type`"."""
-    return [name for code in re.findall("`(.*?)`", cell) for name in re.findall(r"[A-Za-z_][\w.]*", code)]
+    """Returns the names in the first cell of a row: ["use_rnn", "rnn_type"] of "`--use_rnn`, `rnn_type`".
+
+    Of an entry of a dict it is the key: ["net_arch"] of '`policy_kwargs["net_arch"]`'.
+    """
+    codes = [re.sub(r"\w+(\[.*\])", r"\1", code) for code in re.findall("`(.*?)`", cell)]
+    return [name for code in codes for name in re.findall(r"[A-Za-z_][\w.]*", code)]
 
 
 @functools.cache
