@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Errors that users can mend. Commands print their message without a traceback."""
 
+import builtins
+import concurrent.futures
 import importlib
 import os
 import shlex
@@ -9,6 +11,13 @@ from typing import Any
 
 # TF-Agents has no extra: pip cannot install it together with what it requires. The file says why.
 _TF_AGENTS_LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tf_agents.txt")
+# Exceptions that other code would act on, or that do not say what happened.
+_CONTAINED = (
+    StopIteration,
+    StopAsyncIteration,
+    concurrent.futures.CancelledError,
+    getattr(builtins, "BaseExceptionGroup", StopIteration),  # Python 3.10 has none
+)
 TF_AGENTS_COMMAND = f"pip install --no-deps -r {shlex.quote(_TF_AGENTS_LIST)}"
 
 
@@ -67,17 +76,31 @@ def contain(error: BaseException, name: str) -> BaseException:
     """Returns an exception that can be raised safely in place of `error`.
 
     SystemExit, StopIteration and the like become an `EnvError`, because other code on their way would act on
-    them. All other exceptions are returned as they are.
+    them; so do groups of exceptions, and exceptions whose text cannot be made. All others are returned
+    unchanged.
 
     Args:
         error: exception of the user's code.
         name: text, the source of the error, such as "environment 3".
     """
-    if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
+    try:
+        text, _ = repr(error), str(error)
+        is_right = isinstance(error, Exception)
+    except Exception:  # by a method of the user's class
+        text, is_right = describe_error(error), False
+    if is_right and not isinstance(error, _CONTAINED):
         return error
-    contained = EnvError(f"{name} raised {error!r}")
+    contained = EnvError(f"{name} raised {text}")
     contained.__cause__ = error
     return contained
+
+
+def describe_error(error: BaseException) -> str:
+    """Returns the class and the text of an exception; only the class if its `__str__` raises."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}, whose text cannot be made"
 
 
 def check_type(name: str, value: Any, kind: type) -> Any:

@@ -1,7 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """A wrong setting is one error that names it; a right one passes."""
 
+import builtins
 import pickle
+import sys
+from concurrent.futures import CancelledError
 
 import pytest
 
@@ -27,12 +30,34 @@ def test_a_folder_is_root_dir_in_python_and_a_flag_of_a_command():
 
 
 def test_contain_replaces_what_means_something_to_other_code(subtests):
-    for error in (SystemExit(0), StopIteration(), StopAsyncIteration(), KeyboardInterrupt()):
+    for error in (
+        SystemExit(0),
+        StopIteration(),
+        StopAsyncIteration(),
+        KeyboardInterrupt(),
+        CancelledError(),
+    ):
         with subtests.test(error=repr(error)):
             contained = contain(error, "environment 3")
             assert isinstance(contained, EnvError)
             assert str(contained) == f"environment 3 raised {error!r}"
             assert contained.__cause__ is error
+
+
+class TextlessError(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 has no groups")
+def test_contain_replaces_a_group():
+    group = builtins.ExceptionGroup("two", [ValueError("x"), OSError("y")])
+    assert str(contain(group, "environment 3")) == f"environment 3 raised {group!r}"
+
+
+def test_contain_replaces_what_has_no_text():
+    contained = contain(TextlessError(), "environment 3")
+    assert str(contained) == "environment 3 raised TextlessError, whose text cannot be made"
 
 
 def test_contain_keeps_every_other_exception():

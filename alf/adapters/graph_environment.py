@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from alf.core.annotations import Nest
 from alf.core.nest_utils import add_leading_dims, find_mismatch
-from alf.core.tf_private import convert_by_autograph
+from alf.core.tf_private import convert_by_autograph, original_errors
 from alf.data_structures import EnvStep
 from alf.environments import BatchedEnvironment
 from alf.errors import ConfigError
@@ -64,10 +64,12 @@ class GraphEnvironment(BatchedEnvironment):
             self.tf_env.close()
 
     def _reset(self):
-        return tf.nest.map_structure(np.array, self._run_reset())
+        with original_errors():
+            return tf.nest.map_structure(np.array, self._run_reset())
 
     def _step(self, action):
-        return tf.nest.map_structure(np.array, self._run_step(action))
+        with original_errors():
+            return tf.nest.map_structure(np.array, self._run_step(action))
 
     def _render(self):
         return np.asarray(self.tf_env.render())[0]

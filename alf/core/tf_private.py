@@ -1,24 +1,42 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The names of TensorFlow that ALF uses although they are not public: ten, and all of them here.
+"""The names of TensorFlow that ALF uses although they are not public: twelve, and all of them here.
 
 Each says why the public way is not enough. tests/core/tf_private_test.py fails where a version of TensorFlow
 changes one of them. Importing this module changes nothing in the process. Another one is in
 `alf.core.startup`, which runs before TensorFlow is imported.
 """
 
+import collections
+import contextlib
 import ctypes
+import itertools
+import re
 import threading
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tensorflow.python.eager import context
+from tensorflow.python.framework import error_interpolation
 from tensorflow.python.framework.tensor_spec import BoundedTensorSpec
+from tensorflow.python.ops import script_ops
 from tensorflow.python.util import numpy_compat
+
+from alf.errors import contain, describe_error
 
 __all__ = ["BoundedTensorSpec"]  # 1: TF-Agents' specs with bounds are of this class, and must be ALF's, too
 
 _thread = threading.local()
+# Pairs of a number and an exception that Python code has raised in a graph, and that nobody has raised again.
+# Few, because tracebacks hold environments: an error that TensorFlow drops for another one stays here.
+_raised: collections.deque = collections.deque(maxlen=8)
+_numbers = itertools.count()
+_STAND_IN = re.compile(r"\[Python error (\d+)\]")
+_TAG = re.compile(error_interpolation._TAG_REGEX)
+_lock, _spares_texts = threading.Lock(), False
+_MOST_TEXT = 500  # characters of an error's text in its stand-in
+# TensorFlow makes another error of each of these, and `UnknownError` of all others.
+_KINDS = StopIteration, ValueError, TypeError, MemoryError, NotImplementedError
 
 
 def use_executor(name):
@@ -42,7 +60,102 @@ def call_flat(concrete, tensors, captured):
 
     3: the public call describes each argument as text first, 0.2 ms for an `Experience` with Python's GIL.
     """
-    return concrete._call_flat(tensors, captured)
+    with original_errors():
+        return concrete._call_flat(tensors, captured)
+
+
+@contextlib.contextmanager
+def original_errors():
+    """Context in which graphs are called: what Python code in them raises is raised here, with its traceback.
+
+    SystemExit, StopIteration and the like become an `EnvError`, as `contain` describes.
+    """
+    spare_error_texts()
+    try:
+        yield
+    except tf.errors.OpError as error:
+        original = _find_original(error)
+        if original is None:
+            raise
+        # Raised here, it would get the error of TensorFlow as its context, which users do not need.
+        before = original.__context__
+        try:
+            raise original
+        finally:
+            original.__context__ = before
+            del original  # its traceback has this frame: the cycle would keep environments in memory
+
+
+def _find_original(error):
+    """Returns the exception for which an error of TensorFlow stands, or None."""
+    match = _STAND_IN.search(error.message)
+    for pair in list(_raised) if match else ():
+        if pair[0] != int(match[1]):
+            continue
+        with contextlib.suppress(ValueError):
+            _raised.remove(pair)
+        original = pair[1]
+        # Python code in a graph may have called another graph.
+        inner = _find_original(original) if isinstance(original, tf.errors.OpError) else None
+        # Ctrl-C comes here in the main thread, whose graphs call Python there.
+        is_users = isinstance(original, KeyboardInterrupt)
+        return inner or (original if is_users else contain(original, "Python code in a graph"))
+    return None
+
+
+def spare_error_texts():
+    """Keeps the texts of errors away from TensorFlow, in the whole process.
+
+    TensorFlow looks for the names of operations in the text of an error, in a time that grows with the square
+    of its length, and holds the GIL meanwhile: 100 kB, the list of a small image, stop all threads. So what
+    Python code raises in a graph has a stand-in there, with the beginning of its text, and `original_errors`
+    raises the exception itself. Other texts, such as those of assertions, are searched in linear time.
+
+    11: the class whose only object calls Python for all graphs; nothing public sees an exception earlier.
+
+    12: the function that searches, with its pattern.
+    """
+    global _spares_texts
+    with _lock:
+        if _spares_texts:
+            return
+        _spares_texts = True
+        call = script_ops.FuncRegistry.__call__
+
+        def call_python(self, token, device, args):
+            try:
+                return call(self, token, device, args)
+            except BaseException as error:
+                stand_in = _stand_in_for(error)
+            # Outside the handler: TensorFlow would show the exception, with all its text, as its context.
+            try:
+                raise stand_in
+            finally:
+                del stand_in
+
+        script_ops.FuncRegistry.__call__ = call_python
+        error_interpolation.parse_message = _parse_message
+
+
+def _parse_message(message):
+    """Returns the message without the tags of functions, the list of these, and that of the other tags."""
+    # By the tags alone. TensorFlow searches for a tag with all that is before it, from each character anew.
+    text, functions, others, position = [], [], [], 0
+    for match in _TAG.finditer(message):
+        is_function = match["type"] == "function_node"
+        tag = error_interpolation._ParseTag(match["type"], match["name"])
+        (functions if is_function else others).append(tag)
+        text.append(message[position : match.start() if is_function else match.end()])
+        position = match.end()
+    return "".join([*text, message[position:]]), functions, others
+
+
+def _stand_in_for(error):
+    """Returns a short exception for which TensorFlow makes the same error as for `error`."""
+    number = next(_numbers)
+    _raised.append((number, error))
+    kind = next((kind for kind in _KINDS if isinstance(error, kind)), RuntimeError)
+    return kind(f"[Python error {number}] {describe_error(error)[:_MOST_TEXT]}")
 
 
 def abort_exchanges(reason):

@@ -23,7 +23,7 @@ from alf.core.tf_runtime import single_threaded
 from alf.drivers.env_specs import name_env
 from alf.drivers.graph_steps import find_graph_envs
 from alf.drivers.stage_clock import STORE, WAIT
-from alf.errors import InterruptedDriverError, StallError
+from alf.errors import InterruptedDriverError, StallError, contain
 
 # Errors of an operation on a closed queue: it is empty, or the close has cancelled a wait.
 QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
@@ -84,6 +84,9 @@ class DriverThread(threading.Thread, abc.ABC):
                     # After a stop, a closed queue tells the thread to end. Before, it is an error.
                     if not self._coord.should_stop():
                         raise
+                except Exception as error:  # the coordinator makes its text, and would fail if nobody can
+                    error = contain(error, self.name)
+                    raise error
         finally:
             # In this order: a thread that is woken by the closed queues must find that the coordinator stops.
             # Else it would take the closed queue for an error of its own.

@@ -94,9 +94,6 @@ class EnvUnroller:
         # keep them until the process ends.
         self._calls_of_graphs = []
         self._closed = False
-        # A call writes its entry before TensorFlow raises in `run`, which reads it. One thread runs each
-        # loop, so this needs no lock.
-        self._errors = {}  # env_index -> the exception that an environment of this loop raised
         self._action_spec = add_leading_dims(specs.action, self._loop_specs.batch_size)
         self._own_action_spec = add_leading_dims(specs.action, specs.batch_size)
 
@@ -116,15 +113,14 @@ class EnvUnroller:
     def run(self, function, env_index, *args):
         """Calls a traced function (env_index, *args) for the loop of the environment `env_index`, an int.
 
-        An error of the environment is raised again as the original exception, with its traceback.
-        TensorFlow keeps only the text of it.
+        What the environment raises is raised here, with its traceback.
         """
         try:
             outputs = function(tf.constant(env_index, tf.int32), *args)
             self._graph_steps.count_time(env_index, self._clocks[env_index])
             return outputs
         except tf.errors.OpError as error:
-            cause = self._errors.get(env_index) or self._explain(env_index, error)
+            cause = self._explain(env_index, error)
             if cause is None:
                 raise
         # Outside the handler: Python would show the error of TensorFlow as the context of the cause.
@@ -344,9 +340,7 @@ class EnvUnroller:
                 raise InterruptedDriverError("the driver was interrupted")
             return method(self, env_index, *arrays)
         except BaseException as error:
-            # TensorFlow raises another error with this text, in the thread that called the graph. `run` finds
-            # the original here.
-            self._errors[loop] = error = contain(error, name_env(env_index, self._envs[env_index]))
+            error = contain(error, name_env(env_index, self._envs[env_index]))
             raise error
         finally:
             # From now on `stop` may close the environment at once, in another thread.

@@ -18,6 +18,7 @@ from alf.core.nest_utils import (
     zero_where,
     zeros_from_spec,
 )
+from alf.core.tf_private import original_errors
 from alf.core.tf_runtime import single_threaded
 from alf.data_structures import FIRST, MID, TimeStep
 from alf.errors import ConfigError
@@ -162,7 +163,7 @@ class Agent:
             )
         signals = step_type, np.asarray(reward, np.float32), np.asarray(discount, np.float32)
         # Such small batches gain nothing from TensorFlow's thread pools.
-        with single_threaded(), tf.device(self._device):
+        with single_threaded(), tf.device(self._device), original_errors():
             action, next_state = self._functions[deterministic](*signals, observation, state)
         # The state stays a nest of tensors: nobody reads it, and it goes back into the graph.
         return tf.nest.map_structure(lambda x: x.numpy(), action), next_state

@@ -48,6 +48,15 @@ class OwnError(Exception):
     """An error that nobody but the test knows."""
 
 
+class TextlessError(Exception):
+    """Nobody can make its text."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
 class RaisingEnvironment(FakeEnvironment):
     """Raises `error` in step number `raise_at`, from `fail_on_purpose`; 0 is the reset."""
 
@@ -176,8 +185,11 @@ def assert_ended(driver, envs):
         (1, KeyError("observation")),
         (8, SystemExit("the simulator quit")),
         (8, tf.errors.OutOfRangeError(None, None, "what a closed queue raises, too")),
+        (8, TextlessError()),
+        # TensorFlow would look for names of operations in it, for hours, while no other thread runs.
+        (8, ValueError(str([0.0] * 100_000))),
     ],
-    ids=repr,
+    ids=lambda x: type(x).__name__,
 )
 def test_an_error_of_an_environment_comes_out_as_it_was_raised(make_driver, raise_at, error):
     error.__context__ = KeyError("inner")
@@ -189,6 +201,9 @@ def test_an_error_of_an_environment_comes_out_as_it_was_raised(make_driver, rais
     if isinstance(error, SystemExit):  # It means something to the code around.
         assert isinstance(raised, EnvError) and raised.__cause__ is error
         assert str(raised) == f"envs[2] (RaisingEnvironment) raised {error!r}"
+    elif isinstance(error, TextlessError):
+        assert isinstance(raised, EnvError) and raised.__cause__ is error
+        assert str(raised) == "envs[2] (RaisingEnvironment) raised TextlessError, whose text cannot be made"
     else:
         assert raised is error
         # Its own context, and not the queue that its end closed, for which the learner waits.
@@ -235,19 +250,42 @@ def test_an_error_of_rollout_step_comes_out(make_driver, out_of_range, num_actor
     assert_ended(driver, envs)
 
 
+def test_an_error_of_python_code_in_rollout_step_comes_out(make_driver):
+    error = KeyError(str([0.0] * 100_000))
+
+    class Calling(FrozenPolicy):
+        def rollout_step(self, time_step, state):
+            step = super().rollout_step(time_step, state)
+
+            def fail(x):
+                raise error
+
+            with tf.control_dependencies([tf.py_function(fail, [time_step.reward], tf.float32)]):
+                return step._replace(action=tf.nest.map_structure(tf.identity, step.action))
+
+    envs = make_counting_envs(2, cls=FakeEnvironment)
+    driver = make_driver(envs, RecordingLearner(Calling(envs[0])))
+    driver.start()
+    assert run_until_it_fails(driver) is error
+    assert_ended(driver, envs)
+
+
 class FailingObserver(RecordingObserver):
     def __call__(self, record):
         super().__call__(record)
         if len(self.records) == 3:
-            raise OwnError("the disk is full")
+            raise self.error
 
 
-def test_an_error_of_an_observer_comes_out(make_driver):
+@pytest.mark.parametrize("error", [OwnError("the disk is full"), TextlessError()], ids=type)
+def test_an_error_of_an_observer_comes_out(make_driver, error):
     envs = make_counting_envs(2, cls=FakeEnvironment)
-    driver = make_driver(envs, observers=[FailingObserver()])
+    observer = FailingObserver()
+    observer.error = error
+    driver = make_driver(envs, observers=[observer])
     driver.start()
     raised = run_until_it_fails(driver)
-    assert isinstance(raised, OwnError) and str(raised) == "the disk is full"
+    assert raised is error or str(raised) == "LogThread raised TextlessError, whose text cannot be made"
     assert "__call__" in "".join(traceback.format_exception(raised))
     assert_ended(driver, envs)
 

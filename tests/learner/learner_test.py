@@ -289,6 +289,22 @@ def test_training_goes_on_after_a_batch_that_diverged():
     assert learner.train_step_counter.numpy() == 1
 
 
+def test_an_error_of_python_code_in_the_loss_comes_out():
+    error = LookupError("x" * 100_000)
+
+    def fail(x):
+        raise error
+
+    class Broken(Quadratic):
+        def calc_loss(self, experience, train_info):
+            loss = tf.py_function(fail, [tf.reduce_sum(self.weights)], tf.float32)
+            return LossInfo(tf.ensure_shape(loss, ()))
+
+    with pytest.raises(LookupError) as info:
+        train(make_learner(Broken))
+    assert info.value is error
+
+
 def test_other_errors_of_the_graph_pass_through():
     class Broken(Quadratic):
         def train_step(self, experience, prepared):
