@@ -15,7 +15,7 @@ from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, describe, fit, without_bools, wrong_result
-from alf.workers.env_calls import find_owner
+from alf.workers.env_calls import find_owner, name_error
 from alf.workers.info import read_vector_info
 from alf.workers.specs import spec_from_space
 
@@ -130,7 +130,11 @@ class GymnasiumEnvironment(BatchedEnvironment):
             self._env.close()
 
     def _reset(self):
-        result = self._env.reset(seed=self._seed)
+        try:
+            result = self._env.reset(seed=self._seed)
+        except BaseException as error:
+            error = name_error(error, self._name_step())
+            raise error
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise self._name_error(wrong_result("reset", result))
         # Kept as it came: only drivers of environments with `info_keys` ask for it.
@@ -154,7 +158,11 @@ class GymnasiumEnvironment(BatchedEnvironment):
         # 0.8.
         self._num_steps += 1
         action = self._to_env(action)
-        result = self._env.step(action)
+        try:
+            result = self._env.step(action)
+        except BaseException as error:
+            error = name_error(error, self._name_step())
+            raise error
         try:
             observation, reward, terminated, truncated, self._infos = result
         except (TypeError, ValueError):
@@ -217,7 +225,10 @@ class GymnasiumEnvironment(BatchedEnvironment):
 
     def _name_error(self, error):
         """Returns the EnvError that names the environment and its step."""
-        return EnvError(f"{self._env}, step {self._num_steps}: {error}")
+        return EnvError(f"{self._name_step()}: {error}")
+
+    def _name_step(self):
+        return f"{self._env}, step {self._num_steps}"
 
 
 def _make_observation_converter(space, batch_size, copy):

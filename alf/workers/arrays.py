@@ -110,7 +110,17 @@ class MisfitError(Exception):
 
 def wrong_result(call, result):
     """Makes the `MisfitError` for a result of `call`, "reset" or "step", that is not a tuple of its size."""
-    return MisfitError(f"{call}() returned {describe(result)} instead of ({', '.join(_RESULTS[call])})")
+    return missing_values(call, describe(result), len(result) if isinstance(result, tuple) else None)
+
+
+def missing_values(call, found, count):
+    """Makes the `MisfitError` for `found`, a text, in place of the results of `call`; of `count` values."""
+    hint = ""
+    if call == "reset":
+        hint = ": the info is {} if there is none"
+    elif count == 4:
+        hint = ": the old done of Gym is now terminated, the end of the task, or truncated, a time limit"
+    return MisfitError(f"{call}() returned {found} instead of ({', '.join(_RESULTS[call])}){hint}")
 
 
 def fit(value, shape, dtype, name):

@@ -6,13 +6,12 @@ import time
 
 import numpy as np
 
-from alf.errors import ConfigError, EnvError, contain
+from alf.errors import ConfigError
 from alf.workers.arrays import (
     FIRST,
     LAST,
     MID,
     NUMBERS,
-    MisfitError,
     make_action_reader,
     make_arrays,
     make_leaf_writer,
@@ -20,11 +19,11 @@ from alf.workers.arrays import (
     wrong_result,
 )
 from alf.workers.env_calls import (
-    CONTROL,
     ends_episode,
     find_owner,
     layout_of,
     make_env,
+    name_error,
     reset_env,
     step_env,
 )
@@ -59,8 +58,8 @@ class EnvBatch:
         ConfigError: if a space is not supported, the environments differ in their spaces, or a callable does
             not return an environment.
         EnvError: also from `reset` and `step`, if an environment returns something that its spaces or
-            Gymnasium's interface do not allow, or raises SystemExit or StopIteration. Its other exceptions
-            pass through.
+            Gymnasium's interface do not allow, or raises SystemExit, StopIteration, a group of exceptions or
+            the like. Its other exceptions pass through, with a note that names it and its step.
     """
 
     num_restarts = 0
@@ -123,8 +122,9 @@ class EnvBatch:
                 self._write(i, observation)
                 if self._read_info is not None:
                     self.arrays.info[i] = self._read_info(info)
-        except (MisfitError, *CONTROL) as error:
-            raise self._name_error(i, error) from error
+        except BaseException as error:
+            error = self._name_error(i, error)
+            raise error
         self.arrays.step_type[:] = FIRST
         self.arrays.reward[:] = 0.0
         self.arrays.discount[:] = 1.0
@@ -187,13 +187,13 @@ class EnvBatch:
             else:
                 for i, reward in enumerate(rewards):  # `i` names the environment in the error
                     self._write_reward(i, reward)
-        except (MisfitError, *CONTROL) as error:
-            raise self._name_error(i, error) from error
+        except BaseException as error:
+            error = self._name_error(i, error)
+            raise error
 
     def _name_error(self, i, error):
-        """Makes the EnvError that names environment `i` and its step, in place of `error`."""
-        name = f"environment {self._first_index + i}, step {self._num_steps}"
-        return EnvError(f"{name}: {error}") if isinstance(error, MisfitError) else contain(error, name)
+        """Returns the exception to raise in place of `error`, which names environment `i` and its step."""
+        return name_error(error, f"environment {self._first_index + i}, step {self._num_steps}")
 
     def measure_step_seconds(self):
         """Measures the fastest of 5 random steps of environment 0, in seconds. Call `reset` afterwards."""
@@ -238,9 +238,9 @@ class EnvBatch:
         while self._envs:  # `pop` first, so that a second call does not close an environment again
             try:
                 self._envs.pop().close()
-            except (Exception, *CONTROL) as error:
+            except BaseException as error:
                 index = self._first_index + len(self._envs)
-                errors.append(contain(error, f"close() of environment {index}"))
+                errors.append(name_error(error, f"close() of environment {index}"))
         if errors:
             raise errors[0]
 

@@ -2,25 +2,76 @@
 """Makes, resets and steps one environment, and checks the form of the results."""
 
 import inspect
+import re
+import signal
+import threading
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from alf.errors import contain
+from alf.errors import EnvError, contain
 from alf.workers.arrays import (
     Layout,
     MisfitError,
     check_space,
     describe,
+    missing_values,
     without_bools,
     wrong_result,
 )
 from alf.workers.py_environment import FromPyEnvironment
 
-# Exceptions that would end a thread, a generator or the process silently if an environment raised them.
-# KeyboardInterrupt is not among them: it comes from the user.
-CONTROL = (SystemExit, GeneratorExit, StopIteration, StopAsyncIteration)
+# What Python says where a wrapper of Gymnasium unpacks the results of an environment of the old Gym.
+_UNPACKED = re.compile(r"(?:not enough|too many) values to unpack \(expected ([25])(?:, got (\d+))?\)")
+
+
+def ignore_signal(signum, frame):
+    """Does nothing: worker processes handle signals of terminals and schedulers by it."""
+
+
+def is_ctrl_c(error):
+    """Whether an exception comes from the user, and not from an environment that raises KeyboardInterrupt."""
+    # Python raises it in the main thread, if the handler does: not in a worker process.
+    is_main = threading.current_thread() is threading.main_thread()
+    is_handled = signal.getsignal(signal.SIGINT) is not ignore_signal
+    return isinstance(error, KeyboardInterrupt) and is_main and is_handled
+
+
+def name_error(error, name):
+    """Returns the exception to raise in place of one of an environment, so that the environment is named.
+
+    A `MisfitError`, and what `contain` replaces, becomes an `EnvError`; others get a note. Ctrl-C stays as it
+    is.
+
+    Args:
+        error: exception.
+        name: text, such as "environment 3, step 7".
+    """
+    if is_ctrl_c(error):
+        return error
+    misfit = error if isinstance(error, MisfitError) else _find_misfit(error)
+    if misfit is not None:
+        named = EnvError(f"{name}: {misfit}")
+        named.__cause__ = error
+        return named
+    named = contain(error, name)
+    if named is error and hasattr(error, "add_note"):  # from Python 3.11 on
+        error.add_note(f"raised by {name}")
+    return named
+
+
+def _find_misfit(error):
+    """Returns the MisfitError for results that a wrapper of Gymnasium could not unpack, or None."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+    match = _UNPACKED.fullmatch(str(error)) if type(error) is ValueError else None
+    if match is None or not place.startswith("gymnasium."):
+        return None
+    call, count = "reset" if match[1] == "2" else "step", match[2] and int(match[2])
+    return missing_values(call, f"{count or 'other'} values", count)
 
 
 def make_rendered(make, constructor, render_mode):
@@ -55,8 +106,9 @@ def make_env(env_fn, name, reads_info):
     """
     try:
         env = env_fn()
-    except CONTROL as error:
-        raise contain(error, name) from error
+    except BaseException as error:
+        error = name_error(error, name)
+        raise error
     return _as_gymnasium(env, reads_info)
 
 
@@ -95,10 +147,31 @@ def layout_of(env, info_keys):
 
 def reset_env(env, seed=None):
     """Resets an environment. Returns the observation and the info."""
-    result = env.reset() if seed is None else env.reset(seed=seed)
-    if not isinstance(result, (tuple, list)) or len(result) != 2:
+    try:
+        result = env.reset() if seed is None else env.reset(seed=seed)
+    except TypeError as error:
+        raise _explain_reset(env, error) from error
+    is_pair = isinstance(result, (tuple, list)) and len(result) == 2
+    # A list of two numbers is an observation alone.
+    if not is_pair or isinstance(result[1], (int, float, np.number)):
         raise wrong_result("reset", result)
     return result
+
+
+def _explain_reset(env, error):
+    """Returns the exception to raise in place of a TypeError of `reset`."""
+    base = env.unwrapped
+    try:
+        lacking = [name for name in ("seed", "options") if not takes_argument(base.reset, name)]
+    except (TypeError, ValueError):  # it has no signature
+        return error
+    # Wrappers of Gymnasium pass on both.
+    if not lacking or f"unexpected keyword argument '{lacking[0]}'" not in str(error):
+        return error
+    return MisfitError(
+        f"reset() of {type(base).__name__} takes no {lacking[0]}: define it as reset(self, *, seed=None, "
+        "options=None), and seed there"
+    )
 
 
 def step_env(env, action):

@@ -25,7 +25,7 @@ from alf.workers.arrays import (
     name_part,
     without_bools,
 )
-from alf.workers.env_calls import CONTROL, ends_episode, layout_of, make_env, reset_env, step_env
+from alf.workers.env_calls import ends_episode, is_ctrl_c, layout_of, make_env, reset_env, step_env
 from alf.workers.info import make_info_reader
 
 
@@ -154,7 +154,9 @@ class Inspector(gymnasium.Env):
                 self._step()
         except MisfitError as error:
             self._note_misfit(error)
-        except (Exception, *CONTROL) as error:
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             self._note("raised", f"{self._call}() raised {type(error).__name__}: {error}")
             is_broken = True
         self._compare()
@@ -176,7 +178,9 @@ class Inspector(gymnasium.Env):
         """Closes the environment. Returns the problems, a list of texts."""
         try:
             self.close()
-        except (Exception, *CONTROL) as error:
+        except BaseException as error:
+            if is_ctrl_c(error):
+                raise
             return [" ".join(f"close() raised {type(error).__name__}: {error}".split())]
         return []
 

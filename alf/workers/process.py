@@ -15,9 +15,10 @@ from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-def
 
 import cloudpickle
 
-from alf.errors import contain
+from alf.errors import contain, describe_error
 from alf.workers.arrays import make_arrays
 from alf.workers.env_batch import EnvBatch
+from alf.workers.env_calls import ignore_signal
 
 # The protocol: commands and replies are one byte each. The reply OBJECT is followed by an object: a `Layout`,
 # the result of a method or an exception. SEED is followed by a list of seeds, HOLD by a list of rows; they
@@ -149,7 +150,7 @@ def _pack_error(error):
     try:
         cloudpickle.loads(cloudpickle.dumps(item))
     except Exception:  # some exceptions cannot be pickled, or cannot be made from their pickle
-        item.exc = RuntimeError(f"{type(error).__name__}: {error}")
+        item.exc = RuntimeError(describe_error(error))
     return OBJECT + pack_object(item)
 
 
@@ -177,5 +178,5 @@ def _handle_signals():
     # Terminals and schedulers send these signals to all processes. The owner decides when workers end.
     for signum in (signal.SIGINT, signal.SIGTERM):
         # Not SIG_IGN: programs that environments start would inherit it, and nobody could terminate them.
-        signal.signal(signum, lambda signum, frame: None)
+        signal.signal(signum, ignore_signal)
         os.register_at_fork(after_in_child=functools.partial(signal.signal, signum, signal.SIG_DFL))

@@ -5,6 +5,7 @@ import contextlib
 
 from alf.core.randomness import spawn_seeds
 from alf.core.restart_limit import RestartLimit
+from alf.errors import describe_error
 from alf.workers.env_batch import EnvBatch
 from alf.workers.worker import WorkerError
 
@@ -51,7 +52,7 @@ class RestartedBatch(EnvBatch):
             try:
                 return function()
             except Exception as error:
-                loss = WorkerError(f"an environment raised {type(error).__name__}: {error}")
+                loss = WorkerError(f"an environment raised {describe_error(error)}")
                 loss.__cause__ = error
                 self._restarts.count_restart(loss, WorkerError)
                 function = self._begin_again

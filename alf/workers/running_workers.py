@@ -15,7 +15,7 @@ from absl import logging
 from alf.core.randomness import spawn_seeds
 from alf.core.restart_limit import RestartLimit
 from alf.core.running_time import running_time
-from alf.errors import ConfigError, EnvError
+from alf.errors import ConfigError, EnvError, describe_error
 from alf.workers.process import pack_object
 from alf.workers.worker import Worker, WorkerError, kill_workers
 
@@ -116,7 +116,7 @@ class RunningWorkers:
         for index, error in errors.items():
             if not (restarts and self._settings.restart_on_error):
                 raise error
-            losses[index] = WorkerError(f"{self.running[index].name} raised {type(error).__name__}: {error}")
+            losses[index] = WorkerError(f"{self.running[index].name} raised {describe_error(error)}")
             losses[index].__cause__ = error
         # Unlike lost workers these can close their environments.
         _end([self.running[index] for index in errors], self._settings.close_timeout)
