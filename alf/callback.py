@@ -6,7 +6,7 @@ from typing import Any
 from absl import logging
 
 from alf.config.settings import Role
-from alf.errors import InterruptedDriverError
+from alf.errors import InterruptedDriverError, describe_error
 
 
 class Callback:
@@ -76,9 +76,9 @@ def call_back(callbacks, name, *args):
     for callback in callbacks:
         try:
             getattr(callback, name)(*args)
-        except InterruptedDriverError:  # while it called environments
+        except (InterruptedDriverError, KeyboardInterrupt):  # while it called environments, or by Ctrl-C
             raise
-        except Exception:
+        except BaseException:  # also sys.exit()
             logging.error("%s.%s of Trainer.callbacks raised an error", type(callback).__name__, name)
             raise
 
@@ -89,8 +89,10 @@ def end_callbacks(callbacks, trainer, reason, raises=True):
     for callback in callbacks:
         try:
             callback.on_end(trainer, reason)
-        except Exception as error:
-            logging.error("%s.on_end of Trainer.callbacks raised %r", type(callback).__name__, error)
+        except BaseException as error:
+            logging.error(
+                "%s.on_end of Trainer.callbacks raised %s", type(callback).__name__, describe_error(error)
+            )
             # The others still get their call: they may have files to close.
             errors.append(error)
     if errors and raises:

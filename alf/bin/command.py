@@ -16,8 +16,8 @@ from absl import app, flags, logging
 from alf.bin.arguments import find_what, read_what, split_arguments
 from alf.bin.flags import describe, describe_all
 from alf.bin.show import show
-from alf.bin.signals import list_hangups, on_signal, raise_interrupts
 from alf.config.parsing import first_line
+from alf.core.signals import list_endings, on_signal, raise_interrupts
 from alf.core.startup import import_tensorflow
 from alf.errors import ConfigError, DivergedError, EnvError, FolderError, LostPeerError, SaveError, StallError
 from alf.runs.run_dir import remove_unused
@@ -187,7 +187,7 @@ def run_many(arguments, known, carry_out):
     what, stopper = find_what(arguments), Stopper()
     # Before `on_signal`: nothing has begun yet, so a signal may end the process at once.
     start_work()
-    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stopper):
+    with on_signal(list_endings(), stopper):
         read_what(what, arguments, known)
         status = carry_out(stopper)
     if stopper.signum is None:

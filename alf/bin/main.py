@@ -12,7 +12,7 @@ import difflib
 import sys
 
 from alf.bin.show import show
-from alf.bin.signals import end_at_interrupts
+from alf.core.signals import end_at_interrupts
 from alf.version import __version__
 
 # Without an import of the subcommands: `alf` answers at once.

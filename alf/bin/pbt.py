@@ -8,7 +8,7 @@ command continues a study. DIR/members/K is the run of member K, DIR/population.
 intervals, DIR/lineage.png a picture of it.
 
 The exit status is 0 if the study has ended, 1 after an error, 2 if a setting is wrong, and 128 plus its
-number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the members are saved first.
+number if a signal (SIGINT, SIGTERM, SIGHUP, SIGUSR1) ended it; the members are saved first.
 """
 
 from absl import flags

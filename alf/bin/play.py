@@ -19,7 +19,7 @@ from alf.bin.acting import start_acting
 from alf.bin.arguments import list_settings
 from alf.bin.command import arguments_are_flags, exit_after
 from alf.bin.flags import make_flags
-from alf.bin.signals import on_signal
+from alf.core.signals import on_signal
 from alf.evaluation.frames import check_path
 
 FLAGS = make_flags(

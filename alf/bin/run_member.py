@@ -2,7 +2,7 @@
 """Trains a member of a population; `alf pbt` calls `python -m alf run_member GIN_FILE DIR`.
 
 The exit status is 0 if the member has ended, 1 after an error, 2 if a setting is wrong, and 128 plus its
-number if a signal (SIGINT, SIGTERM, SIGHUP) ended it.
+number if a signal (SIGINT, SIGTERM, SIGHUP, SIGUSR1) ended it.
 """
 
 import signal
@@ -10,7 +10,7 @@ import signal
 from alf.bin.arguments import refuse_settings
 from alf.bin.command import exit_after, start_work
 from alf.bin.flags import make_flags
-from alf.bin.signals import list_hangups, on_signal
+from alf.core.signals import list_endings, on_signal
 
 FLAGS = make_flags()
 _BUILD_SECONDS = 2.0  # until the process ends after a signal that comes before training
@@ -33,6 +33,6 @@ def run(arguments):
         if not member.is_training:
             exit_after(_BUILD_SECONDS, 128 + signum)
 
-    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
+    with on_signal(list_endings(), stop):
         has_ended = member.train()
     return 0 if has_ended else 128 + signals[0]

@@ -8,7 +8,8 @@ for more seeds, values or samples. In DIR, runs/ has the runs, sweep.md and swee
 objective by settings, runs.csv all runs, and curves.png the picture.
 
 The exit status is 0 if all runs have finished, 1 if one has failed or after another error, 2 if a setting is
-wrong, and 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended it; the runs are saved first.
+wrong, and 128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP, SIGUSR1) ended it; the runs are saved
+first.
 """
 
 from absl import flags

@@ -9,7 +9,7 @@ may also be what another library calls a setting that means the same: --gamma=0.
 file. `alf settings` lists them. Without -o, the run gets a new folder in runs/.
 
 The exit status is 0 if training ended at a stop criterion, 1 after an error, 2 if a setting is wrong, and
-128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP) ended training.
+128 plus its number if a signal (SIGINT, SIGTERM, SIGHUP, SIGUSR1) ended training.
 """
 
 import signal
@@ -18,7 +18,7 @@ from alf.bin.arguments import check_says_what, find_what, read_what
 from alf.bin.command import exit_after, start_work
 from alf.bin.flags import make_flags
 from alf.bin.show import show
-from alf.bin.signals import list_hangups, on_signal
+from alf.core.signals import list_endings, on_signal
 from alf.errors import ConfigError
 
 FLAGS = make_flags("algorithm", "steps", "ray_address", output="Folder of the run, by default a new one.")
@@ -65,7 +65,7 @@ def run(arguments):
         else:  # Nothing is lost yet, and an environment's constructor may hang.
             exit_after(_BUILD_SECONDS, 128 + signum)
 
-    with on_signal((signal.SIGINT, signal.SIGTERM, *list_hangups()), stop):
+    with on_signal(list_endings(), stop):
         bindings = read_what(what, arguments, FLAGS)
         # Before the parts are made, some of which would else start Ray on this machine.
         if FLAGS.ray_address is not None:

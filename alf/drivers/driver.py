@@ -11,6 +11,7 @@ from alf.core.annotations import Environment
 from alf.core.credit import Credit
 from alf.core.devices import device_of
 from alf.core.randomness import spawn_seeds
+from alf.core.states import read_states
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring, split_unroll_length
@@ -333,7 +334,7 @@ class Driver(abc.ABC):
 
     def get_state(self) -> Any:
         """Returns the state for `set_state` as JSON types: the metrics, and the fraction of a batch left."""
-        metrics = {metric.name: metric.get_state() for metric in self._metrics}
+        metrics = read_states({metric.name: metric for metric in self._metrics})
         return {"metrics": metrics, "collections": self._collections.get_state()}
 
     def set_state(self, state: Any) -> None:

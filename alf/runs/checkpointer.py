@@ -17,6 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from alf.core.files import clear_unfinished, remove_folder
+from alf.core.states import read_states
 from alf.errors import ConfigError, DivergedError, SaveError
 from alf.runs import checkpoint_files as files
 from alf.runs.checkpoint_variables import assign_values
@@ -79,6 +80,11 @@ class Checkpointer:
         self._save_learner()
         if self._replayers and not self._driver.deterministic:
             self._save_replay_buffers(is_last)
+        return self._newest
+
+    @property
+    def newest(self):
+        """The path of the newest checkpoint, from which the run would go on; None if there is none."""
         return self._newest
 
     @property
@@ -208,13 +214,12 @@ class Checkpointer:
     def _get_state(self):
         """Returns the state that Python keeps, a dict of JSON."""
         learner = self._learner
-        states = {name: callback.get_state() for name, callback in _name_callbacks(self.callbacks).items()}
         return {
             **dataclasses.asdict(self._counts),
             "updates": int(learner.progress.updates),
             "driver": self._driver.get_state(),
             "learner": learner.get_state(),
-            "callbacks": {name: state for name, state in states.items() if state is not None},
+            "callbacks": read_states(_name_callbacks(self.callbacks)),
         }
 
     def _set_state(self, state):

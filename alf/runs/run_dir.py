@@ -21,6 +21,7 @@ from alf.core.annotations import FilePath
 from alf.core.files import find_path, replace_file
 from alf.errors import ConfigError, FolderError
 from alf.runs.git_state import read_git_state
+from alf.runs.progress_file import PROGRESS_FILE, read_rows
 
 DONE_FILE, DIFF_FILE = "done.json", "git_diff.patch"
 SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
@@ -97,14 +98,23 @@ class RunDir:
         if self._unlock is not None:
             self._unlock()
 
-    def check_config(self, config):
+    def check_config(self, config, repeats=False):
         """Raises ConfigError, which shows the differences, if a run of another configuration is here.
 
-        `config` is the text of this run's configuration. A run without checkpoints has nothing to lose: the
-        new run takes its place.
+        Also if a run is here that has trained, and left no checkpoint: this one would replace its files.
+
+        Args:
+            config: the text of this run's configuration.
+            repeats: whether this run makes the same steps again as one before it: it may take its place.
         """
         path = os.path.join(self.path, CONFIG_FILE)
         if not has_checkpoints(self.path):
+            if has_trained(self.path) and not repeats:
+                raise FolderError(
+                    self.path,
+                    "holds a run that has trained, but has no checkpoint to go on from: remove it, or choose "
+                    "another root_dir",
+                )
             return
         if not self.has_config:
             logging.warning("%s is missing: the run goes on, whatever its settings were", path)
@@ -244,13 +254,21 @@ def checkpoints_of(path):
 
 
 def has_checkpoints(path):
-    """Whether the run in `path` has saved a checkpoint; a run without one has nothing to lose.
+    """Whether the run in `path` has saved a checkpoint.
 
     Any other file beside the checkpoints counts, too, but not the rest of a save that was cut off.
     """
     folder = checkpoints_of(path)
     names = os.listdir(folder) if os.path.isdir(folder) else []
     return any(not name.startswith(".") and not name.endswith(".tmp") for name in names)
+
+
+def has_trained(path):
+    """Whether the run in `path` has learned from environment steps, as its `progress.csv` says."""
+    try:
+        return any(int(row[0]) > 0 for row in read_rows(os.path.join(path, PROGRESS_FILE))[1])
+    except (OSError, ValueError):
+        return False
 
 
 def has_succeeded(path):

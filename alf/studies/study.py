@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from alf.config.comparison import check_same
 from alf.config.imports import list_own_paths
 from alf.core.files import write_file
-from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
+from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded, has_trained
 from alf.studies.runner import Runner
 from alf.studies.state import damaged, write_json
 
@@ -130,7 +130,7 @@ class Study(abc.ABC):
     def read_state(self):
         """Returns the state of the study that goes on in the folder, a dict; None if the study begins.
 
-        A study without any checkpoint of its runs has nothing to lose: it begins anew.
+        A study whose runs have not trained has nothing to lose: it begins anew.
 
         Raises:
             ConfigError: if the file cannot be read, is missing though there are runs, or has other settings.
@@ -152,8 +152,9 @@ class Study(abc.ABC):
         # The runs' folders decide whether there is something to lose, not the state file, which is written
         # before the first run starts. `rows`, a population's table, counts even if its runs were removed.
         folders = glob.glob(os.path.join(glob.escape(self.folder), self.run_folders))
-        has_trained = any(has_checkpoints(run) or has_succeeded(run) for run in folders)
-        if not has_trained and not (state and state.get("rows")):
+        traces = has_checkpoints, has_succeeded, has_trained
+        has_something = any(has_trace(run) for run in folders for has_trace in traces)
+        if not has_something and not (state and state.get("rows")):
             return None
         if state is None:
             raise damaged(path, "it is missing, but there are runs")

@@ -12,7 +12,8 @@ import numpy as np
 from alf.config.settings import Role
 from alf.errors import ConfigError
 from alf.plots.runs import read_run
-from alf.runs.run_dir import SWEEP_FILE
+from alf.runs.progress_file import PROGRESS_FILE
+from alf.runs.run_dir import SWEEP_FILE, has_checkpoints
 from alf.studies.outcome import (
     FAILED,
     FINISHED,
@@ -95,6 +96,10 @@ class SweepStudy(Study):
             # Its trial may have been pruned while the run waited for room.
             if not self._trials.is_pruned(run.trial):
                 self._announce(f"starts {run.describe()}")
+                # A run that was killed before its first checkpoint begins anew, as it belongs to the sweep.
+                if not has_checkpoints(run.path):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.remove(os.path.join(run.path, PROGRESS_FILE))
                 return run
 
     def watch(self, run):

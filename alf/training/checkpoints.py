@@ -10,8 +10,10 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat, PositiveInt
 from alf.config.settings import Role, configurable
-from alf.errors import DivergedError, InterruptedDriverError, SaveError
+from alf.errors import DivergedError, InterruptedDriverError, SaveError, describe_error
 from alf.runs.checkpointer import Checkpointer, LoopCounts
+
+_FIRST_SECONDS = 10.0  # until the first checkpoint of a new run
 
 
 @configurable("alf.training", role=Role.EXECUTION)
@@ -19,7 +21,7 @@ class Checkpoints(Callback):
     """Saves a run from time to time and at its end. A continued run starts from the newest checkpoint.
 
     Args:
-        interval: seconds between two checkpoints.
+        interval: seconds between two checkpoints. The first one comes after 10 seconds at the latest.
         interval_steps: environment steps learned from between two checkpoints, in place of `interval`. A run
             with `Experiment.deterministic` needs it.
         max_to_keep: checkpoints kept.
@@ -69,8 +71,10 @@ class Checkpoints(Callback):
 
     def on_iter_begin(self, trainer: Any) -> None:
         self._env_steps = trainer.position.num_env_steps
+        # A run that is killed soon must not begin anew.
+        interval = self._interval if self.checkpointer.newest else min(self._interval, _FIRST_SECONDS)
         # Before the iteration, because the first one takes long: it compiles.
-        self._is_due = trainer.now - self._saved_at >= self._interval
+        self._is_due = trainer.now - self._saved_at >= interval
         if self._is_due:
             self._saved_at = trainer.now
 
@@ -99,12 +103,15 @@ class Checkpoints(Callback):
 
     @contextlib.contextmanager
     def saving_after_error(self, trainer: Any) -> Iterator[None]:
-        """Context of all that a run does but its updates: saves after an error, as the weights are fine."""
+        """Context of a train iteration, and of the end of a run: saves after an error, if weights are finite.
+
+        Also after an error of an update: it is counted, and the weights changed, only if it was made.
+        """
         try:
             yield
         except InterruptedDriverError:  # the run ends as it should, and saves then
             raise
-        except Exception as error:
+        except BaseException as error:  # such as sys.exit() in a callback, or a second Ctrl-C
             # Before the first update there is nothing to lose, and a run without checkpoints may begin again
             # with other settings. Several learner processes end at different iterations.
             learner = trainer.learner
@@ -115,5 +122,5 @@ class Checkpoints(Callback):
                     trainer.save(is_last=True)
                     self.checkpointer.wait_for_replay_buffer()  # or the process might end before
                 except Exception as failure:  # the first error matters more
-                    logging.error("%s", failure)
+                    logging.error("%s", describe_error(failure))
             raise

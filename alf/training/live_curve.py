@@ -13,12 +13,17 @@ from alf.config.kinds import NonNegativeFloat
 from alf.config.settings import Role, configurable
 
 
-def can_show_curves() -> bool:
-    """Returns whether this process is the kernel of a notebook, and Matplotlib is installed."""
+def is_notebook() -> bool:
+    """Returns whether this process is the kernel of a notebook."""
     ipython = sys.modules.get("IPython")
     # A terminal with IPython has no kernel, and shows no pictures.
     shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel") and importlib.util.find_spec("matplotlib") is not None
+    return hasattr(shell, "kernel")
+
+
+def can_show_curves() -> bool:
+    """Returns whether this process is the kernel of a notebook, and Matplotlib is installed."""
+    return is_notebook() and importlib.util.find_spec("matplotlib") is not None
 
 
 @configurable("alf.training", role=Role.EXECUTION)

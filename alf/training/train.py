@@ -14,7 +14,7 @@ from alf.policies.agent import Agent
 from alf.runs.presets import make_parts, read_what
 from alf.runs.run_dir import choose_root_dir
 from alf.runs.what import find_what
-from alf.training.live_curve import LiveCurve, can_show_curves
+from alf.training.live_curve import LiveCurve, can_show_curves, is_notebook
 from alf.training.trainer import Trainer
 
 _STEPS = 100_000  # of a run on an environment, where nothing says how many
@@ -66,6 +66,8 @@ def train(
 
     Raises:
         ConfigError: if a setting is wrong.
+        KeyboardInterrupt: after Ctrl-C, once the run is saved. The text says where it is, and how it goes on.
+            In a notebook it is printed, and the call returns.
     """
     # Only while the parts are made, which then have their settings: another thread may train meanwhile.
     with own_config(), wrong_calls_are_config_errors():
@@ -77,7 +79,12 @@ def train(
             trainer = Trainer(folder, *make_parts())
     for curve in curves:
         trainer.add_callback(curve)
-    trainer.train()
+    try:
+        trainer.train()
+    except KeyboardInterrupt as error:
+        if not is_notebook():
+            raise
+        print(error)  # The cell ends as if the run had reached its end, with what it has learned.
     return Trained(Agent(trainer.learner.policy), trainer)
 
 

@@ -17,7 +17,7 @@ from alf.core.annotations import FilePath
 from alf.core.files import find_path
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, STORE, TRAIN
-from alf.errors import DivergedError, InterruptedDriverError, make_part
+from alf.errors import ConfigError, DivergedError, InterruptedDriverError, describe_error, make_part
 from alf.evaluation.evaluator import Evaluator
 from alf.learner.learner import Learner
 from alf.runs.checkpointer import LoopCounts
@@ -28,6 +28,7 @@ from alf.runs.warm_start import warm_start
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase, check_parts
 from alf.training.determinism import Determinism
+from alf.training.ending import SignalName, ending_at_signals
 from alf.training.evaluations import Evaluations, make_evaluations
 from alf.training.progress import NO_UPDATE, Progress, count_policy_steps
 from alf.training.stop_criteria import Position, StopCriteria
@@ -64,6 +65,9 @@ class Trainer:
         collect_until_env_steps: int, environment steps learned from, over all runs in a root_dir, at which
             collection ends. Then the environments are closed, and training from the replay buffer goes on
             until a stop criterion holds. None: collection does not end.
+        signals: signals at which `train` saves and ends in a Python program, in its main thread. After SIGINT
+            (Ctrl-C) it raises KeyboardInterrupt, after "SIGTERM", "SIGUSR1" (which Slurm sends with
+            `--signal=USR1@60`) and others SystemExit with 128 plus the number. Commands always do this.
 
     Attributes:
         driver, learner: as the arguments.
@@ -93,6 +97,7 @@ class Trainer:
         save_git_state: Annotated[bool, Role.EXECUTION] = True,
         collect_from_iteration: NonNegativeInt = 0,
         collect_until_env_steps: Annotated[PositiveInt | None, Role.ADJUSTABLE] = None,
+        signals: Annotated[Sequence[SignalName], Role.EXECUTION] = ("SIGINT",),
     ) -> None:
         given = dict(locals())
         self.root_dir = find_path(root_dir)
@@ -105,13 +110,14 @@ class Trainer:
         self._interrupted: str | None = None  # the reason; any thread may set it
         self._stopped: str | None = None  # the reason; any thread may set it
         self._first_trained: float | None = None  # the time at the end of the first train step
-        self._is_training = False  # whether `train` was called
+        self._is_training = self._is_saving = False  # whether `train` was called; whether `save` runs
         self._run_dir: Any = None
         self._own: list[Callback] = []
         self._users: list[Callback] = []
         with self._stop_on_error():
             check_arguments(Trainer, given)
             self._users = [*self.learner.callbacks, *callbacks]
+            self._signals = tuple(signals)
             self._batches_per_train_iter = batches_per_train_iter
             check_parts(driver, learner, batches_per_train_iter)
             self._stop_criteria = make_part("Trainer.stop_criteria", stop_criteria, StopCriteria)
@@ -130,7 +136,7 @@ class Trainer:
             self._run_dir = RunDir(self.root_dir)
             # Before the directory is read: from now on no other process changes what is checked here.
             self._run_dir.lock()
-            self._run_dir.check_config(self.operative_config)
+            self._run_dir.check_config(self.operative_config, driver.deterministic)
             if has_checkpoints(self.root_dir):
                 check_environments(self.root_dir, self.learner.policy)
             self.restored = self.checkpoints.open(self._run_dir.checkpoints, driver, learner, self._counts)
@@ -209,9 +215,19 @@ class Trainer:
         call_back([*self._own[:1], *self._users, *self._own[1:]], name, self, *args)
 
     def save(self, is_last: bool = False) -> str:
-        """Writes a checkpoint and returns its path. Only the training thread may call it."""
-        path = self.checkpoints.save(self, is_last)
-        self.call_back("on_checkpoint", path)
+        """Writes a checkpoint and returns its path. Only the training thread may call it.
+
+        Raises:
+            ConfigError: in `Callback.on_checkpoint`, which would be called for ever.
+        """
+        if self._is_saving:
+            raise ConfigError("on_checkpoint calls Trainer.save: the checkpoint is saved already, at `path`")
+        self._is_saving = True
+        try:
+            path = self.checkpoints.save(self, is_last)
+            self.call_back("on_checkpoint", path)
+        finally:
+            self._is_saving = False
         return path
 
     def copy_from(self, path: str) -> None:
@@ -235,8 +251,11 @@ class Trainer:
         """Makes `train` save and return (True, reason) after this train iteration. Any thread may call it."""
         self._stopped = reason
 
-    def interrupt(self, reason: str) -> None:
-        """Makes `train` save and return (False, reason) soon. Any thread may call it."""
+    def interrupt(self, reason: str, signum: int | None = None) -> None:
+        """Makes `train` save and return (False, reason) soon. Any thread may call it.
+
+        `signum`: the signal that asks for it, if one does.
+        """
         self._interrupted = reason
         # Several learner processes must end after the same train iteration: none is interrupted within one.
         if self.learner.peers.count == 1:
@@ -249,7 +268,15 @@ class Trainer:
         the criterion or the reason. Any other end of the run is an exception; earlier checkpoints stay as
         they are. The file `done.json` records the end. A run that ended at a stop criterion, and has nothing
         more to do, writes no file and calls no callback.
+
+        Raises:
+            KeyboardInterrupt, SystemExit: after a signal, once the run is saved, as `signals` says.
         """
+        with ending_at_signals(self, self._signals):
+            return self._train()
+
+    def _train(self):
+        """Trains as `train` says; returns (finished, reason)."""
         if self._is_over():
             self.finished, reason = True, self._find_reached()
             self.close()
@@ -264,9 +291,10 @@ class Trainer:
             try:
                 self.finished, reason = self._loop()
                 # ALF's own come first, and save: an error in the user's `on_end` costs no checkpoint.
-                call_back(self._own, "on_end", self, reason)
+                with self.checkpoints.saving_after_error(self):
+                    call_back(self._own, "on_end", self, reason)
             except BaseException as error:
-                end_callbacks(self._users, self, f"{type(error).__name__}: {error}", raises=False)
+                end_callbacks(self._users, self, describe_error(error), raises=False)
                 raise
             end_callbacks(self._users, self, reason)
             self._end(reason)
@@ -293,10 +321,9 @@ class Trainer:
                 with self.checkpoints.saving_after_error(self):
                     self.call_back("on_iter_begin")
                     num_batches = self._collect()
-                if num_batches is None:
-                    return False, self._interrupted
-                summary = self._train_iter(num_batches)
-                with self.checkpoints.saving_after_error(self):
+                    if num_batches is None:
+                        return False, self._interrupted
+                    summary = self._train_iter(num_batches)
                     self.call_back("on_train_iter", summary)
                 self._lap(REST)
         except InterruptedDriverError:  # in a callback that called environments
@@ -399,11 +426,11 @@ class Trainer:
             for close in (self._close_callbacks, self.driver.stop):
                 try:
                     close()
-                except Exception as other:
-                    logging.warning("while stopping: %s", other)
+                except BaseException as other:
+                    logging.warning("while stopping: %s", describe_error(other))
             if self._run_dir is not None:
                 if self._is_training:
                     status = "INTERRUPTED" if isinstance(error, KeyboardInterrupt) else "FAILURE"
-                    self._run_dir.write_done(status, f"{type(error).__name__}: {error}", self.counters)
+                    self._run_dir.write_done(status, describe_error(error), self.counters)
                 self._run_dir.close()
             raise

@@ -255,7 +255,7 @@ def test_alf_itself_imports_next_to_nothing(arguments):
     imported, _ = import_times(*arguments)
     assert "alf.bin.main" in imported and not imported & {*HEAVY, "absl", "gin", "numpy"}
     assert {x for x in imported if x.startswith("alf.")} <= {
-        *("alf.bin", "alf.bin.main", "alf.bin.show", "alf.bin.signals", "alf.core", "alf.core.startup"),
+        *("alf.bin", "alf.bin.main", "alf.bin.show", "alf.core.signals", "alf.core", "alf.core.startup"),
         *("alf.errors", "alf.version"),
     }
 

@@ -22,7 +22,8 @@ import time
 
 import pytest
 
-from alf.bin import signals, train
+from alf.bin import train
+from alf.core import signals
 from alf.runs.checkpoint_files import list_numbers
 from tests.bin.forks import SECONDS
 from tests.example_runs import EXAMPLES
@@ -288,9 +289,9 @@ def test_under_nohup_a_run_goes_on(tmp_path, forks):
 def test_a_hangup_that_is_ignored_stays_ignored():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     try:
-        assert signals.list_hangups() == []
+        assert signal.SIGHUP not in signals.list_endings()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
-        assert signals.list_hangups() == [signal.SIGHUP]
+        assert signal.SIGHUP in signals.list_endings()
     finally:
         signal.signal(signal.SIGHUP, before)
 

@@ -146,7 +146,7 @@ def test_after_an_error_of_the_run_on_end_gets_it_and_cannot_hide_it(tmp_path, c
     trainer = make_counting_trainer(tmp_path, env={"special": fail}, callbacks=callbacks)
     with pytest.raises(Exception, match="the simulator crashed"):
         trainer.train()
-    assert "Recorder.on_end of Trainer.callbacks raised CallbackError('out of paper')" in caplog.text
+    assert "Recorder.on_end of Trainer.callbacks raised CallbackError: out of paper" in caplog.text
     (reason,) = [call[2] for call in callbacks[1].calls if call[0] == "on_end"]
     assert reason == "EnvironmentError_: the simulator crashed"
 

@@ -519,7 +519,9 @@ def test_summaries_come_at_their_interval_and_at_the_end(tmp_path):
     del events["config/operative_config"]
     shown = tuple(tick.env_steps[i - 1] for i in (4, 8, 12))
     assert shown[-1] == trainer.counters["env_steps"]
-    assert {tuple(step for step, _ in points) for points in events.values()} == {shown}
+    # The first checkpoint comes in between, and with it the times of checkpoints.
+    shares = [points for name, points in events.items() if "/checkpoints" not in name]
+    assert {tuple(step for step, _ in points) for points in shares} == {shown}
 
 
 def test_the_last_summary_is_that_of_the_last_update(tmp_path):

@@ -102,6 +102,16 @@ def _forget_in_child():
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
-def list_hangups():
-    """Returns a list with SIGHUP, or an empty one if it is ignored, which `nohup` does."""
-    return [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
+def list_endings():
+    """Lists the signals that save and end the work of a command: SIGINT, SIGTERM, SIGUSR1 and SIGHUP.
+
+    Without SIGHUP if it is ignored, which `nohup` does. Slurm sends SIGUSR1 some time before it ends a job,
+    with `--signal=USR1@60`.
+    """
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, *([] if is_ignored else [signal.SIGHUP])]
+
+
+def are_handled():
+    """Whether an `on_signal` is active, of a command for example."""
+    return bool(_forks)

@@ -12,7 +12,7 @@ import time
 import pytest
 import tensorflow as tf
 
-from alf.bin.signals import end_at_interrupts, on_signal, raise_interrupts
+from alf.core.signals import end_at_interrupts, on_signal, raise_interrupts
 from tests.bin.forks import SECONDS
 from tests.programs import ROOT, environment
 
@@ -88,7 +88,7 @@ def test_the_second_signal_after_a_second_does_what_it_did_before(monkeypatch):
         assert seen.wait(SECONDS)
         for _ in range(5):  # too early
             os.kill(os.getpid(), signal.SIGINT)
-        monkeypatch.setattr("alf.bin.signals._REPEAT_SECONDS", 0.0)
+        monkeypatch.setattr("alf.core.signals._REPEAT_SECONDS", 0.0)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(SECONDS)
@@ -122,7 +122,7 @@ def test_nothing_happens_without_a_signal():
 
 FORKS = """
 import os, signal, time
-from alf.bin.signals import on_signal
+from alf.core.signals import on_signal
 
 came = []
 with on_signal([signal.SIGTERM], came.append):
