@@ -17,6 +17,7 @@ from alf.drivers.driver_settings import DriverSettings
 from alf.drivers.env_specs import to_batched_envs
 from alf.drivers.sync_off_policy_driver import SyncOffPolicyDriver
 from alf.environments.batched_environment import EnvironmentWrapper
+from alf.policies.policy import GreedyPolicy
 
 
 @checked
@@ -27,6 +28,7 @@ def rollout(
     settings: DriverSettings | None = None,
     driver: Callable[..., Driver] = SyncOffPolicyDriver,
     close_envs: bool = True,
+    deterministic: bool = False,
 ) -> Iterator[Experience]:
     """Lets a policy act in environments for ever; yields fragments of `n_steps` transitions.
 
@@ -36,7 +38,7 @@ def rollout(
     Args:
         envs: batched environment, or a list of Q of them with the same batch size B and specs, which step in
             turn. The first fragment begins with a reset.
-        policy: `Policy` or `Agent`; it explores as in training (`Policy.rollout`).
+        policy: `Policy` or `Agent`.
         n_steps: T.
         settings: `DriverSettings`, such as `DriverSettings(sticky=True)`; None takes the defaults.
         driver: callable (envs, policy, unroll_length=, settings=) -> `Driver`. With
@@ -44,6 +46,8 @@ def rollout(
             has an unroll of each environment; in the mode "async" it has the first `learn_queue_cap` unrolls
             that are ready, and the environments keep stepping, with the weights of that time.
         close_envs: False leaves the environments open, for the caller.
+        deterministic: True acts as well as the policy can (`Policy.predict`), and `Experience.info` is ().
+            False explores as in training (`Policy.rollout`).
 
     Yields:
         `Experience` of tensors [T+1, Q*B, ...], `state` [Q*B, ...] of row 0. Row T is row 0 of the next
@@ -58,6 +62,7 @@ def rollout(
     if not close_envs:
         envs = [_KeptOpen(env) for env in to_batched_envs(envs)]
     policy = getattr(policy, "policy", policy)  # of an `Agent`
+    policy = GreedyPolicy(policy) if deterministic else policy
     return _generate(driver(envs, policy, unroll_length=n_steps, settings=settings))
 
 
@@ -82,8 +87,8 @@ def rollout_episodes(
     """Lets a policy act in environments for ever; yields lists of whole episodes of their own lengths.
 
     Episodes come in the order in which they end, so the first ones are short more often than others: use
-    `alf.evaluation.episodes.evaluate` to measure a policy. An episode that the restart of a worker interrupts
-    is left out.
+    `alf.evaluate`, which can keep the same records of its episodes, to measure a policy. An episode that the
+    restart of a worker interrupts is left out.
 
     Args:
         n_episodes: N, the episodes of a list.

@@ -2,10 +2,12 @@
 """Evaluates an agent in exactly N episodes."""
 
 import collections
+import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 import tensorflow as tf
 
@@ -17,13 +19,15 @@ from alf.core.nest_utils import find_mismatch, to_tensor_spec
 from alf.core.randomness import bootstrap_interval
 from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
+from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 from alf.errors import ConfigError
+from alf.evaluation.episode_steps import EpisodeSteps
 from alf.evaluation.open_run import open_run
 from alf.games.elo import bound_rounding
 from alf.games.mapping import get_agents
 from alf.runs.saved_run import load_agent
 
-_NUM_ENVS = 8  # of a run
+_NUM_ENVS = 8  # side by side, of a run or of a named environment
 
 
 class Episodes(NamedTuple):
@@ -40,6 +44,10 @@ class Episodes(NamedTuple):
     labels: Any
     # float64 [N], 1 if the return is above the returns of all other agents in the game; () for one agent
     wins: Any
+    # list of N `Experience`s of arrays [L+1, 1, ...], from the FIRST to the LAST step of its episode,
+    # as `rollout_episodes` yields them; () without `keep_steps`. `action` is what the environment got, and
+    # `env_info` has its `info_keys`; `info`, `policy_version` and `state` are ().
+    steps: Any = ()
 
 
 @checked
@@ -50,6 +58,7 @@ def evaluate(
     deterministic: bool = True,
     should_stop: Callable[[], bool] = lambda: False,
     on_step: Callable[[], Any] = lambda: None,
+    keep_steps: bool = False,
 ) -> Episodes:
     """Lets an agent act until each sub-environment has ended its share of N episodes.
 
@@ -59,12 +68,16 @@ def evaluate(
 
     Args:
         agent: `Agent`; or the path of a run, or "alf:TASK", whose newest checkpoint acts.
-        env: batched environment with the agent's specs; it is reset first. None: that of the run, up to 8
-            side by side.
+        env: environment with the agent's specs: a batched one, a `gymnasium.Env` or a
+            `gymnasium.vector.VectorEnv`, which is reset first and stays open. Or the `name` of
+            `alf.environments.load`, such as "CartPole-v1" or a callable that returns one environment, of
+            which up to 8 act side by side. None: those of the run.
         num_episodes: int, N.
         deterministic: bool, whether the agent acts as well as it can, or explores like in training.
         should_stop: callable () -> bool, called before every step.
         on_step: callable (), called after the reset and after every step.
+        keep_steps: bool, whether `Episodes.steps` has the observations, actions, rewards and infos of each
+            step. All of them are kept in memory.
 
     Returns:
         the `Episodes`; only the ones that have ended if `should_stop` returned True.
@@ -72,18 +85,39 @@ def evaluate(
     Raises:
         ConfigError: if the environment has other specs than the agent, or there is no such run.
     """
+    rest = num_episodes, deterministic, should_stop, on_step, keep_steps
     if isinstance(agent, (str, os.PathLike)):
-        if env is not None:
-            return evaluate(load_agent(agent), env, num_episodes, deterministic, should_stop, on_step)
-        with open_run(agent, min(_NUM_ENVS, num_episodes), {}) as (saved_agent, own_env, _):
-            return evaluate(saved_agent, own_env, num_episodes, deterministic, should_stop, on_step)
+        if env is None:
+            with open_run(agent, min(_NUM_ENVS, num_episodes), {}) as (saved_agent, own_env, _):
+                return _evaluate(saved_agent, own_env, *rest)
+        agent = load_agent(agent)
     if env is None:
         raise ConfigError("evaluate.env is None: name an environment, or a run in place of the agent")
-    env = as_environment(env)
+    with _open_env(env, num_episodes) as batched_env:
+        return _evaluate(agent, batched_env, *rest)
+
+
+@contextlib.contextmanager
+def _open_env(env: Any, num_episodes: int) -> Iterator[Environment]:
+    """Context that gives the batched environment of `evaluate.env`. It closes only what it has made."""
+    if isinstance(env, gymnasium.Env):
+        yield PythonEnvironment([lambda: env], num_workers=0)
+    elif isinstance(env, gymnasium.vector.VectorEnv):
+        yield GymnasiumEnvironment(env)
+    elif isinstance(env, str) or callable(env):
+        with contextlib.closing(load(env, min(_NUM_ENVS, num_episodes))) as made:
+            yield made
+    else:
+        yield as_environment(env)
+
+
+def _evaluate(agent, env, num_episodes, deterministic, should_stop, on_step, keep_steps):
+    """Does the work of `evaluate` with an `Agent` and a batched environment."""
     _check_specs(agent, env)
     batch_size = env.batch_size
     games = _Games(env, num_episodes)
-    # From (game, its number) to (row, owner, sums of each reward, length, info) of each episode that ended.
+    # From (game, its number) to (row, owner, sums of each reward, length, info, steps) of each episode that
+    # ended.
     ended = collections.defaultdict(list)
     reward_shape = tuple(env.reward_spec().shape)
     num_rewards = int(np.prod(reward_shape))
@@ -91,11 +125,16 @@ def evaluate(
     sums, lengths = np.zeros([batch_size, num_rewards + 1]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
     time_step, state = env.reset(), None
+    steps = EpisodeSteps(env) if keep_steps else None
+    if steps is not None:
+        steps.begin(time_step)
     on_step()
     while games.are_missing() and not should_stop():
         # Sub-environments that have done their share act on until all have: their episodes are not counted.
         action, state = agent.act(*time_step, state, deterministic)
         time_step = env.step(action)
+        if steps is not None:
+            steps.add(time_step, action)
         on_step()
         is_first = time_step.step_type == FIRST
         reward = np.asarray(time_step.reward, np.float64).reshape(batch_size, num_rewards)
@@ -109,12 +148,13 @@ def evaluate(
         for place in games.find_broken_off():
             ended.pop(place, None)
         for row, place in games.find_ended(time_step.step_type):
-            ended[place].append((row, owner[row], sums[row], lengths[row], info.of(row)))
+            kept = steps and steps.cut(row)
+            ended[place].append((row, owner[row], sums[row], lengths[row], info.of(row), kept))
         # Last, because `find_ended` counts an episode to the game that this step ends, not to the next one.
         games.advance(time_step.step_type)
     episodes = [(place, *episode) for place in sorted(ended) for episode in ended[place]]
-    columns: Any = map(list, zip(*episodes)) if episodes else ([],) * 6
-    places, rows, owner, sums, lengths, figures = columns
+    columns: Any = map(list, zip(*episodes)) if episodes else ([],) * 7
+    places, rows, owner, sums, lengths, figures, kept_steps = columns
     figures = np.array(figures, np.float64).reshape(len(rows), len(info.names))
     sums = np.array(sums).reshape(len(rows), num_rewards + 1)
     num_components = num_rewards if reward_shape else 0
@@ -126,6 +166,7 @@ def evaluate(
         components={f"return_{i}": sums[:, i] for i in range(num_components)},
         labels=games.label(np.array(rows, int), np.array(owner, int)),
         wins=_find_wins(places, returns, sums[:, -1]) if len(games.agents) > 1 else (),
+        steps=kept_steps if keep_steps else (),
     )
 
 

@@ -183,6 +183,50 @@ class Policy(CopyableModule, abc.ABC):
         return self.rollout_step(time_step, state)
 
 
+class GreedyPolicy(CopyableModule):
+    """Stands in a driver for a policy, whose `predict` it calls: it acts as well as it can.
+
+    Args:
+        policy: `Policy` or `PolicyGroup`.
+    """
+
+    def __init__(self, policy: Any) -> None:
+        super().__init__(name="greedy_policy")
+        if not isinstance(policy, CopyableModule):
+            raise ConfigError(f"policy is {policy!r}: it must be a Policy or a PolicyGroup")
+        self._policy = policy
+        self.action_spec, self.info_spec = policy.action_spec, ()
+
+    @property
+    def policies(self) -> dict[str, Policy]:
+        return self._policy.policies
+
+    @property
+    def progress(self) -> Progress:
+        return self._policy.progress
+
+    @property
+    def time_step_spec(self) -> TimeStep:
+        return self._policy.time_step_spec
+
+    @property
+    def policy_step_spec(self) -> PolicyStep:
+        return self._policy.policy_step_spec._replace(info=())
+
+    @property
+    def info_keys(self) -> tuple[str, ...]:
+        return self._policy.info_keys
+
+    def version_spec(self, batch_size: int) -> tf.TensorSpec:
+        return self._policy.version_spec(batch_size)
+
+    def read_version(self, time_step: TimeStep) -> Array:
+        return self._policy.read_version(time_step)
+
+    def rollout(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
+        return self._policy.predict(time_step, state)
+
+
 def count_row_flops(policy: Any) -> int:
     """Counts the floating point operations of `rollout` for one row.
 

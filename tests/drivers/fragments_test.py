@@ -66,6 +66,47 @@ def test_an_environment_alone_an_agent_and_new_weights_for_the_next_fragment():
     assert versions == [{0}, {1}, {2}]
 
 
+class TwoWays(FrozenPolicy):
+    """Explores with action 0, acts as well as it can with action 1."""
+
+    def __init__(self, env):
+        super().__init__(env, counts_steps=True, change=lambda step: step._replace(action=step.action * 0))
+
+    def predict_step(self, time_step, state):
+        step = self.rollout_step(time_step, state)
+        # Only if the state is the one of its own step.
+        is_right = state.train == tf.cast(time_step.observation[:, STEP], tf.int64)
+        return step._replace(action=tf.cast(is_right, step.action.dtype))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_deterministic_acts_as_well_as_the_policy_can(way):
+    envs = make_envs()
+    policy = TwoWays(envs[0])
+    for deterministic in (False, True):
+        common = dict(**WAYS[way], close_envs=False, deterministic=deterministic)
+        for fragment in itertools.islice(alf.rollout(envs, policy, T, **common), 3):
+            assert set(fragment.action.numpy().ravel().tolist()) == {int(deterministic)}
+            assert (fragment.info == ()) == deterministic
+
+
+def test_evaluate_keeps_the_same_records():
+    env = FakeEnvironment(B)
+    specs = alf.EnvSpecs([env])
+    policy = ActorCriticPolicy(specs.observation, specs.action)
+    (rolled,) = itertools.islice(alf.rollout_episodes(env, policy, 6, n_steps=4, deterministic=True), 1)
+    env = FakeEnvironment(B)
+    kept = alf.evaluate(Agent(policy), env, 6, keep_steps=True).steps
+    for steps in kept:
+        same = [x for x in rolled if (x.observation[0] == steps.observation[0]).all()]
+        if not same:  # `rollout_episodes` yields what ends first
+            continue
+        for name in ("step_type", "reward", "discount", "observation", "prev_action", "env_id"):
+            np.testing.assert_array_equal(getattr(steps, name), getattr(same[0], name), err_msg=name)
+        np.testing.assert_array_equal(steps.action[:-1], same[0].action[:-1])
+    assert sum(any((x.observation[0] == y.observation[0]).all() for y in kept) for x in rolled) >= 4
+
+
 def test_environments_stay_open_for_the_caller():
     envs = make_envs()
     policy = FrozenPolicy(envs[0])

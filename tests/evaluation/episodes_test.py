@@ -1,15 +1,17 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """evaluate: exactly N episodes, each sub-environment's first ones, as a plain loop finds them."""
 
+import gymnasium
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from alf.data_structures import EnvStep, PolicyStep
-from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec
+from alf.drivers import EnvSpecs
+from alf.environments import ArraySpec, BatchedEnvironment, BoundedArraySpec, load
 from alf.errors import ConfigError
 from alf.evaluation.episodes import evaluate, summarize, summarize_episodes
-from alf.policies import Policy
+from alf.policies import ActorCriticPolicy, Policy
 from alf.policies.agent import Agent
 
 
@@ -147,6 +149,85 @@ def test_every_step_is_reported():
     env, steps = UnequalEnvironment([2, 3]), []
     evaluate(Agent(ZeroPolicy()), env, 2, on_step=lambda: steps.append(env.num_steps))
     assert steps == [0, 1, 2, 3]
+
+
+def test_steps_are_kept_on_request():
+    """Of each episode that counts, from its FIRST to its LAST step; not of one that was broken off."""
+    lengths = [1, 5, 4]
+    episodes = evaluate(Agent(ZeroPolicy()), InfoEnvironment(lengths, breaks=[(1, 2)]), 7, keep_steps=True)
+    assert len(episodes.steps) == 7
+    rows = [(i, e) for i, k in enumerate((3, 2, 2)) for e in range(k)]
+    for (row, number), steps in zip(rows, episodes.steps, strict=True):
+        n = lengths[row]
+        assert steps.step_type[:, 0].tolist() == [0, *[1] * (n - 1), 2]
+        assert steps.reward[:, 0].tolist() == [0, *[100 * number + row] * n]
+        assert steps.observation.shape == (n + 1, 1, 1) and steps.discount.shape == (n + 1, 1)
+        assert steps.action.shape == (n + 1, 1) and steps.env_id[:, 0].tolist() == [row] * (n + 1)
+        assert steps.env_info["step"][:, 0].tolist() == list(range(n + 1))
+        np.testing.assert_array_equal(
+            steps.env_info["end"][:, 0], [*[np.nan] * n, number], err_msg="only in the last step"
+        )
+    assert [float(x.reward.sum()) for x in episodes.steps] == episodes.returns.tolist()
+    assert evaluate(Agent(ZeroPolicy()), UnequalEnvironment(lengths), 3).steps == ()
+
+
+class SharedArrays(UnequalEnvironment):
+    """Returns the same arrays at each step, with other content: here the position."""
+
+    def _make(self, step_type):
+        if self.num_steps == 0:
+            self._shared = np.zeros([len(self._lengths), 1], np.float32)
+        self._shared[:, 0] = self._position
+        return super()._make(step_type)._replace(observation=self._shared)
+
+
+def test_steps_are_copies_and_have_the_actions_around_them():
+    class Counting(ZeroPolicy):
+        def predict_step(self, time_step, state):
+            return PolicyStep(tf.cast(time_step.observation[:, 0], tf.int64) % 2)
+
+    episodes = evaluate(Agent(Counting()), SharedArrays([3, 4]), 2, keep_steps=True)
+    for steps, n in zip(episodes.steps, (3, 4), strict=True):
+        assert steps.observation[:, 0, 0].tolist() == list(range(n + 1))
+        assert steps.action[:, 0].tolist() == [*[k % 2 for k in range(n)], (n - 1) % 2]
+        assert steps.prev_action[:, 0].tolist() == [0, *[k % 2 for k in range(n)]]
+
+
+@pytest.mark.parametrize("kind", ["object", "vector", "name", "callable"])
+def test_an_environment_object_or_its_name(kind):
+    with load("CartPole-v1", batch_size=1, num_workers=0) as batched:
+        specs = EnvSpecs([batched])
+    agent = Agent(ActorCriticPolicy(specs.observation, specs.action))
+    env = {
+        "object": lambda: gymnasium.make("CartPole-v1", max_episode_steps=7),
+        "vector": lambda: gymnasium.make_vec("CartPole-v1", 2, vectorization_mode="vector_entry_point"),
+        "name": lambda: "CartPole-v1",
+        "callable": lambda: lambda: gymnasium.make("CartPole-v1", max_episode_steps=7),
+    }[kind]()
+    episodes = evaluate(agent, env, 3, keep_steps=True)
+    assert [len(x.reward) - 1 for x in episodes.steps] == episodes.lengths.tolist()
+    assert len(episodes.lengths) == 3 and (episodes.lengths > 0).all()
+    if kind in ("object", "callable"):
+        assert max(episodes.lengths) <= 7
+    if kind in ("object", "vector"):  # it is still open
+        env.reset()
+        env.step(env.action_space.sample())
+
+
+def test_what_evaluate_makes_is_closed():
+    closed = []
+
+    class Closing(gymnasium.Wrapper):
+        def close(self):
+            closed.append(True)
+            super().close()
+
+    agent = Agent(ActorCriticPolicy(tf.TensorSpec((4,), tf.float32), EnvSpecs([load("CartPole-v1")]).action))
+    env = Closing(gymnasium.make("CartPole-v1"))
+    evaluate(agent, env, 1)
+    assert not closed
+    evaluate(agent, lambda: env, 1)
+    assert closed
 
 
 def test_an_environment_of_other_specs_is_refused():
