@@ -14,6 +14,7 @@ from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat
 from alf.config.settings import Role, configurable
 from alf.training.machine import MachineMeter
+from alf.training.profile import Iterations, Profile
 from alf.training.progress import count_policy_steps
 from alf.training.stages import StageMeter
 from alf.training.summary_writer import SummaryWriter, write_histogram
@@ -33,6 +34,8 @@ class Summaries(Callback):
             several policies a dict of these by name.
         track: "wandb" or "mlflow", which gets the same figures (`WandbTracker`, `MlflowTracker`), or a
             callable () -> `Callback`; None: none.
+        profile: "FROM:TO", train iterations of which TensorFlow's profiler writes a trace for TensorBoard's
+            tab Profile, both included and counted from 1; None: none.
 
     Attributes:
         writer: `SummaryWriter`; None before the run begins.
@@ -44,9 +47,11 @@ class Summaries(Callback):
         interval: NonNegativeFloat = 2.0,
         custom: Callable[..., None] | None = None,
         track: TrackerName | Callable[[], Callback] | None = None,
+        profile: Iterations | None = None,
     ) -> None:
         self._interval, self._custom = interval, custom
         self._tracker = None if track is None else make_tracker(track)
+        self._profile = None if profile is None else Profile(profile)
         self._takes_rollout = custom is not None and "rollout" in inspect.signature(custom).parameters
         self.writer: Any = None
         self.stages: Any = None
@@ -76,18 +81,26 @@ class Summaries(Callback):
 
     def on_train_iter(self, trainer: Any, summary: dict[str, Any]) -> None:
         self._summary = summary or self._summary  # the last one, if no update was made
+        if self._profile is not None:
+            self._profile.end(trainer.position.num_iterations)
 
     def on_iter_begin(self, trainer: Any) -> None:
         # Here, because this is not called after the last iteration: `on_end` writes the last values.
         is_due = trainer.now - self._written_at >= self._interval
         if is_due and trainer.position.num_iterations != self._written_iteration:
             self._write(trainer)
+        if self._profile is not None:
+            self._profile.begin(trainer.summary_path, trainer.position.num_iterations)
 
     def on_end(self, trainer: Any, reason: str) -> None:
+        if self._profile is not None:
+            self._profile.warn_of_none(trainer.position.num_iterations)
         if trainer.counters["iterations"] != self._written_iteration:
             self._write(trainer)
 
     def on_close(self, trainer: Any) -> None:
+        if self._profile is not None:
+            self._profile.close()
         if self.writer is not None:
             self.writer.close()
 
