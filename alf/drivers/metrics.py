@@ -79,6 +79,24 @@ class EnvironmentSteps(_Counter):
         self._count += int(np.count_nonzero(record.step_type != FIRST))
 
 
+class PolicySteps(_Counter):
+    """Number of steps that one of several policies has made. `EpisodeStatistics` counts them.
+
+    Args:
+        policy: text, the name of the policy.
+    """
+
+    def __init__(self, policy: str) -> None:
+        super().__init__()
+        self.name = f"policies/{policy}/EnvironmentSteps"
+
+    def __call__(self, record: LogRecord) -> None:
+        """Does nothing: `EpisodeStatistics` reads the records and calls `add`."""
+
+    def add(self, steps: int) -> None:
+        self._count += steps
+
+
 class NumberOfEpisodes(_Counter):
     """Number of episodes that ended."""
 
@@ -199,7 +217,7 @@ class EpisodeStatistics:
         num_groups, batch_size: ints, the batched environments, and the rows of each.
 
     Attributes:
-        metrics: list of `EpisodeMetric`s, and `BalancedReturn`.
+        metrics: list of `EpisodeMetric`s, `BalancedReturn`, and the `PolicySteps` of several policies.
     """
 
     def __init__(
@@ -228,6 +246,7 @@ class EpisodeStatistics:
         length = max(window, num_groups * batch_size)
         self._figures = collections.defaultdict(lambda: collections.deque(maxlen=length))
         self._balanced = BalancedReturn(num_groups, batch_size, window)
+        self._policy_steps = [PolicySteps(name) for name in self._policies]
         self.metrics = self._make_metrics(len(reward_shape) > 0)
 
     def _make_metrics(self, has_components):
@@ -253,15 +272,13 @@ class EpisodeStatistics:
             metrics += [EpisodeMetric(f"{name}_{i}", figures[f"{key}_{i}"]) for i in components]
         names = [f"{kind}/{key}" for key in self._info_keys for kind in ("info", "info_last", "info_sum")]
         metrics += [EpisodeMetric(name, figures[name]) for name in names]
-        shown = {
-            "AverageReturn": "return",
-            "AverageEpisodeLength": "length",
-            **{name: name for name in names},
-        }
+        shown = [(name, name, np.mean) for name in names]
+        for key, name in (("return", "Return"), ("length", "EpisodeLength")):
+            shown += [(f"Average{name}", key, np.mean), (f"Min{name}", key, min), (f"Max{name}", key, max)]
         labels = [f"agents/{name}" for name in self._agents] + [f"policies/{name}" for name in self._policies]
         for label in labels:
-            metrics += [EpisodeMetric(f"{label}/{k}", figures[f"{label}/{v}"]) for k, v in shown.items()]
-        return metrics
+            metrics += [EpisodeMetric(f"{label}/{k}", figures[f"{label}/{v}"], f) for k, v, f in shown]
+        return metrics + self._policy_steps
 
     def __call__(self, record: LogRecord) -> None:
         key = int(record.env_id[0])
@@ -290,6 +307,10 @@ class EpisodeStatistics:
         # these sums are dropped.
         self._sums[key] = sums.take(number[length - 1 :: length], axis=1)
         self._balanced.note_steps(record.env_id[self._sums[key][self._length] > 0])
+        if self._policies:
+            steps = np.bincount(record.owner[record.step_type != FIRST], minlength=len(self._policies))
+            for metric, count in zip(self._policy_steps, steps.tolist(), strict=True):
+                metric.add(count)
         (ends,) = (record.step_type.ravel() == LAST).nonzero()  # in the order of time
         if len(ends):
             row, column = np.divmod(ends, batch_size)

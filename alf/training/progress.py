@@ -26,14 +26,15 @@ class Progress(Callback):
 
     Attributes:
         trained, collected: `Throughput`s of the steps learned from, and of the steps of the environments.
-        policies: dict from each of several policies that learn to the `Throughput` of its steps.
+        policies: dict from each of several policies that learn to two `Throughput`s of its own steps: those
+            learned from, and those collected.
     """
 
     def __init__(self, stop_criteria):
         self._stop_criteria = stop_criteria
         self.trained: Any = None
         self.collected: Any = None
-        self.policies: dict[str, Throughput] = {}
+        self.policies: dict[str, tuple[Throughput, Throughput]] = {}
         self._bar: Any = None
         self._report: Any = None
         self._has_trained = False
@@ -41,10 +42,11 @@ class Progress(Callback):
 
     def on_begin(self, trainer):
         self._updated_at = trainer.now
-        episodes = EpisodeFigures(trainer.metrics)
+        policies = count_policy_steps(trainer.learner)
+        episodes = EpisodeFigures(trainer.metrics, policies=tuple(policies))
         self._report = RunReport(lambda: _count(trainer, episodes), episodes, trainer.driver.clocks)
         self.trained, self.collected = Throughput(), Throughput()
-        self.policies = {name: Throughput() for name in count_policy_steps(trainer.learner)}
+        self.policies = {name: (Throughput(), Throughput()) for name in policies}
         self._count_steps(trainer)
         rates = self.trained, self.collected
         self._bar = ProgressBar(*rates, self._stop_criteria, episodes, trainer.summaries.stages)
@@ -82,7 +84,9 @@ class Progress(Callback):
         self.trained.count_up_to(trainer.position.num_env_steps)
         self.collected.count_up_to(trainer.metrics["EnvironmentSteps"].result())
         for name, steps in count_policy_steps(trainer.learner).items():
-            self.policies[name].count_up_to(steps)
+            trained, collected = self.policies[name]
+            trained.count_up_to(steps)
+            collected.count_up_to(trainer.metrics[f"policies/{name}/EnvironmentSteps"].result())
 
 
 def count_policy_steps(learner):

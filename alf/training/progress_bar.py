@@ -119,12 +119,13 @@ class ProgressBar:
             self._draw()
 
     def line(self):
-        """Returns a line with return, episodes, steps, steps/s, bottleneck, policy lag, and the time left."""
+        """Returns a line with returns, episodes, steps, steps/s, bottleneck, policy lag, the time left."""
         bottleneck = self._stages.bottleneck
         rates = " / ".join(f"{rate:,.0f}" for rate in self._throughput.rates().values())
         _, left, what_ends = self._estimate_end()
+        policies = self._describe_policies()
         return (
-            f"{self._describe_return()} | episodes {self._episodes.count():,} "
+            f"{self._describe_return()}{policies and f' | {policies}'} | episodes {self._episodes.count():,} "
             f"| env steps {self._position.num_env_steps:,} | steps/s {rates} (10 s / 1 min / 5 min) "
             f"| collected/s {self._collected.rates()['10s']:,.0f} "
             f"{bottleneck and f'| bottleneck {bottleneck} '}| {self._describe_lag()}"
@@ -144,10 +145,12 @@ class ProgressBar:
         self._bar.n, self._bar.total = fraction or 0.0, 1.0
         elapsed = tqdm.format_interval(time.monotonic() - self._started)
         rate = f"{self._throughput.rates()['10s']:,.0f} steps/s"
+        policies = self._describe_policies()
         rate += self._stages.bottleneck and f", bottleneck {self._stages.bottleneck}"
         self._bar.set_description_str(
             f"{self._describe_return()} {self._position.num_env_steps:,} steps "
-            f"[{elapsed}{left and f'<{left}'}, {rate}] {self._describe_lag()}"
+            # At the end, because the terminal may be too narrow for all policies.
+            f"[{elapsed}{left and f'<{left}'}, {rate}] {self._describe_lag()}{policies and f' {policies}'}"
         )
 
     def _estimate_end(self):
@@ -166,6 +169,9 @@ class ProgressBar:
     def _describe_return(self):
         average, age = self._episodes.describe_return()
         return f"return {average} ({age})" if age else f"return {average}"
+
+    def _describe_policies(self):
+        return ", ".join(f"{name} {average}" for name, average in self._episodes.describe_policies().items())
 
     def _describe_lag(self):
         if not self._summary:

@@ -66,6 +66,7 @@ class RunReport:
             rows.append(("env steps/s since first train step", f"{steps / max(seconds, 1e-9):,.0f}", ""))
         rows += self._describe_stages()
         rows.append(("average return", *self._episodes.describe_return()))
+        rows += [(f"  {name}", average, "") for name, average in self._episodes.describe_policies().items()]
         rows.append(("average episode length", self._episodes.describe_length(), ""))
         return "\n".join(f"{name:36}{a:>14}  {b:>14}".rstrip() for name, a, b in rows)
 
@@ -88,10 +89,11 @@ class EpisodeFigures:
     Args:
         metrics: dict of the driver's metrics by name.
         clock: callable () -> seconds.
+        policies: names of the policies that are described, too, if there are several.
     """
 
-    def __init__(self, metrics, clock=time.monotonic):
-        self._metrics = metrics
+    def __init__(self, metrics, clock=time.monotonic, policies=()):
+        self._metrics, self._policies = metrics, policies
         self._clock = clock
         self._initial = self._num_episodes = self.count()
         self._start = self._ended = clock()
@@ -103,6 +105,11 @@ class EpisodeFigures:
     def describe_length(self):
         """Returns the average length of the last episodes, as a text."""
         return format_number(self._metrics["AverageEpisodeLength"].result())
+
+    def describe_policies(self):
+        """Returns the average return of each of several policies, a dict of texts by name."""
+        metrics = {name: self._metrics[f"policies/{name}/AverageReturn"] for name in self._policies}
+        return {name: format_number(metric.result()) for name, metric in metrics.items()}
 
     def describe_return(self):
         """Returns two texts: the average return, such as "21.3"; and its age, "over 2 min old", or "".

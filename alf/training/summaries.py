@@ -121,10 +121,11 @@ class Summaries(Callback):
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in self._summary.items()}
         progress = trainer.progress
-        policies = [(f"{name}/", steps) for name, steps in progress.policies.items()]
-        for name, steps in (("", progress.trained), ("collected_", progress.collected), *policies):
-            rates = steps.rates().items()
-            values |= {f"throughput/{name}steps_per_second_{window}": rate for window, rate in rates}
+        policies = {f"{name}/": both for name, both in progress.policies.items()}
+        for name, both in {"": (progress.trained, progress.collected), **policies}.items():
+            for kind, steps in zip(("", "collected_"), both, strict=True):
+                prefix, rates = f"throughput/{name}{kind}steps_per_second_", steps.rates().items()
+                values |= {f"{prefix}{window}": rate for window, rate in rates}
         values |= self.stages.measure(trainer.collects)
         # As with the stages, the last figure stays if no step has ended.
         self._longest_step = trainer.driver.clocks.take_longest_step() or self._longest_step

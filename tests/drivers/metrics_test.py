@@ -233,12 +233,35 @@ def test_the_returns_of_each_agent_are_those_of_its_rows():
             own = {name: getattr(record, name)[..., k::3] for name in names}
             expected[agent](record._replace(**own))
     metrics = {metric.name: metric for metric in statistics.metrics}
-    shown = ("AverageReturn", "AverageEpisodeLength")
+    kinds = "Average", "Min", "Max"
+    shown = [f"{kind}{figure}" for figure in ("Return", "EpisodeLength") for kind in kinds]
     assert list(metrics) == NAMES + [f"agents/{agent}/{name}" for agent in agents for name in shown]
     for agent in agents:
         values = metrics[f"agents/{agent}/AverageReturn"].get_state()
         assert len(values) == window
         np.testing.assert_allclose(values, expected[agent].values("AverageReturn"), rtol=1e-6, atol=1e-6)
+        for name in shown:
+            result = metrics[f"agents/{agent}/{name}"].result()
+            np.testing.assert_allclose(result, expected[agent].result(name), rtol=1e-6, err_msg=name)
+
+
+def test_the_episodes_and_steps_of_each_policy():
+    """A policy has the steps that its actions led to; the reset of an environment is none."""
+    record = record_of(
+        [[FIRST, FIRST], [MID, LAST], [LAST, FIRST], [FIRST, MID]],
+        [[0, 0], [1, 5], [1, 0], [0, 1]],
+        env_id=(0, 1),
+    )
+    owner = np.array([[0, 1], [0, 1], [0, 0], [1, 0]], np.int32)
+    metrics = feed(*[record._replace(owner=owner)] * 2, policies=("a", "b", "idle"), batch_size=2)
+    results = {name: metrics[f"policies/{name}/EnvironmentSteps"].result() for name in ("a", "b", "idle")}
+    assert results == {"a": 6, "b": 2, "idle": 0}
+    assert metrics["policies/a/MaxReturn"].result() == 2 and metrics["policies/b/MinReturn"].result() == 5
+    assert metrics["policies/a/MaxEpisodeLength"].result() == 2
+    state = metrics["policies/a/EnvironmentSteps"].get_state()
+    fresh = feed(policies=("a", "b", "idle"))["policies/a/EnvironmentSteps"]
+    fresh.set_state(state)
+    assert fresh.result() == 6
 
 
 @pytest.mark.parametrize("setting, value", [("window", 0), ("discount", 1.5)])

@@ -144,7 +144,12 @@ def test_the_run_ends_when_each_policy_has_its_steps(tmp_path):
     events = read_events(tmp_path / "train")
     for name, count in steps.items():
         assert events[f"train/{name}/env_steps"][-1][1] == count
-        assert events[f"throughput/{name}/steps_per_second_5min"][-1][1] > 0
+        for kind in ("", "collected_"):
+            assert events[f"throughput/{name}/{kind}steps_per_second_5min"][-1][1] > 0
+        assert events[f"metrics/policies/{name}/EnvironmentSteps"]
+        assert events[f"metrics/policies/{name}/MaxReturn"]
+    collected = {name: trainer.metrics[f"policies/{name}/EnvironmentSteps"].result() for name in steps}
+    assert sum(collected.values()) == trainer.metrics["EnvironmentSteps"].result()
 
 
 def make_two_algorithms(mapping):

@@ -106,7 +106,9 @@ class Metric:
         return self.value
 
 
-def make_progress(monkeypatch, clock, isatty, average_return=12.34, num_episodes=1234, word="", **criteria):
+def make_progress(
+    monkeypatch, clock, isatty, average_return=12.34, num_episodes=1234, word="", policies=None, **criteria
+):
     stderr = _Stderr(isatty)
     monkeypatch.setattr(sys, "stderr", stderr)
     throughput, collected = Throughput(clock), Throughput(clock)
@@ -115,7 +117,9 @@ def make_progress(monkeypatch, clock, isatty, average_return=12.34, num_episodes
     throughput.add(4000)
     collected.count_up_to(6000)
     metrics = {"AverageReturn": Metric(average_return), "NumberOfEpisodes": Metric(num_episodes)}
-    episodes, stages = EpisodeFigures(metrics, clock), types.SimpleNamespace(bottleneck=word)
+    policies = policies or {}
+    metrics |= {f"policies/{name}/AverageReturn": Metric(value) for name, value in policies.items()}
+    episodes, stages = EpisodeFigures(metrics, clock, tuple(policies)), types.SimpleNamespace(bottleneck=word)
     return ProgressBar(throughput, collected, StopCriteria(**criteria), episodes, stages), stderr
 
 
@@ -169,6 +173,15 @@ def test_the_bottleneck_is_in_the_line_and_in_the_bar(monkeypatch, clock):
     assert " | collected/s 2,500 | bottleneck actors | lag " in progress.line()
     progress.close()
     assert " steps/s, bottleneck actors] lag" in stderr.getvalue()
+
+
+def test_the_returns_of_several_policies_are_in_the_line_and_in_the_bar(monkeypatch, clock):
+    policies = {"main": 20.0, "other": float("nan")}
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True, policies=policies)
+    progress.update(position(5, 0.0), SUMMARY)
+    assert progress.line().startswith("return 12.3 | main 20, other - | episodes 1,234 |")
+    progress.close()
+    assert " lag 0/1.3/3 main 20, other -" in stderr.getvalue()
 
 
 def test_steps_of_a_counter_are_those_since_its_first_value():

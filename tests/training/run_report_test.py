@@ -135,6 +135,19 @@ def test_the_table_says_what_was_done_and_where_the_time_went():
     ]
 
 
+def test_the_table_has_the_return_of_each_of_several_policies():
+    clock, metrics = Clock(), make_metrics()
+    returns = {"main": 20.0, "other": math.nan}
+    metrics |= {f"policies/{name}/AverageReturn": Metric(value) for name, value in returns.items()}
+    figures = EpisodeFigures(metrics, clock, tuple(returns))
+    rows = RunReport(lambda: {"env steps": 0, "updates": 0}, figures, StageClocks()).format().splitlines()
+    assert [row.split() for row in rows[-4:-1]] == [
+        ["average", "return", "12.3"],
+        ["main", "20"],
+        ["other", "-"],
+    ]
+
+
 def test_the_table_of_a_run_without_a_train_step():
     clock = Clock()
     figures = EpisodeFigures(make_metrics(average_return=math.nan, length=math.nan), clock)
