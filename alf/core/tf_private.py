@@ -116,10 +116,11 @@ def spare_error_texts():
     12: the function that searches, with its pattern.
     """
     global _spares_texts
+    if _spares_texts:  # as in all calls but the first ones
+        return
     with _lock:
         if _spares_texts:
             return
-        _spares_texts = True
         call = script_ops.FuncRegistry.__call__
 
         def call_python(self, token, device, args):
@@ -135,6 +136,7 @@ def spare_error_texts():
 
         script_ops.FuncRegistry.__call__ = call_python
         error_interpolation.parse_message = _parse_message
+        _spares_texts = True
 
 
 def _parse_message(message):
