@@ -1,11 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Callback: the interface of code that a training run calls at its beginning, its end, and in between."""
 
+import contextlib
 from typing import Any
 
 from absl import logging
 
 from alf.config.settings import Role
+from alf.core.user_calls import user_call
 from alf.errors import InterruptedDriverError, describe_error
 
 
@@ -71,11 +73,20 @@ class Callback:
         """
 
 
+def calling(callback, method):
+    """Returns the context of a call of a method of a callback, which is watched if it is the user's."""
+    # ALF's own may take long, to save or to wait for the orders of a study, and mark the calls within.
+    if type(callback).__module__.partition(".")[0] == "alf":
+        return contextlib.nullcontext()
+    return user_call(f"{type(callback).__name__}.{method} of Trainer.callbacks")
+
+
 def call_back(callbacks, name, *args):
     """Calls one method of each callback. If a callback raises an error, the log names the callback."""
     for callback in callbacks:
         try:
-            getattr(callback, name)(*args)
+            with calling(callback, name):
+                getattr(callback, name)(*args)
         except (InterruptedDriverError, KeyboardInterrupt):  # while it called environments, or by Ctrl-C
             raise
         except BaseException:  # also sys.exit()
@@ -88,7 +99,8 @@ def end_callbacks(callbacks, trainer, reason, raises=True):
     errors = []
     for callback in callbacks:
         try:
-            callback.on_end(trainer, reason)
+            with calling(callback, "on_end"):
+                callback.on_end(trainer, reason)
         except BaseException as error:
             logging.error(
                 "%s.on_end of Trainer.callbacks raised %s", type(callback).__name__, describe_error(error)

@@ -28,7 +28,7 @@ def run(arguments):
     def stop(signum):
         # In the thread of `on_signal`.
         signals.append(signum)
-        member.stop(f"stopped by {signal.Signals(signum).name}")
+        member.stop(f"stopped by {signal.Signals(signum).name}", signum)
         # Nothing to save yet, and a constructor of an environment may hang.
         if not member.is_training:
             exit_after(_BUILD_SECONDS, 128 + signum)

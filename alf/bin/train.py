@@ -61,7 +61,7 @@ def run(arguments):
         # looks at the mark after it, and does not train.
         signals.append(signum)
         if trainer is not None:
-            trainer.interrupt(f"stopped by {signal.Signals(signum).name}")
+            trainer.interrupt(f"stopped by {signal.Signals(signum).name}", signum)
         else:  # Nothing is lost yet, and an environment's constructor may hang.
             exit_after(_BUILD_SECONDS, 128 + signum)
 

@@ -5,6 +5,8 @@ import json
 
 from absl import logging
 
+from alf.core.user_calls import user_call
+
 
 def read_states(owners):
     """Returns the JSON states of objects by name, without those of None.
@@ -18,7 +20,8 @@ def read_states(owners):
     states = {}
     for name, owner in owners.items():
         try:
-            state = owner.get_state()
+            with user_call(f"get_state of {name}"):
+                state = owner.get_state()
             json.dumps(state)
         except Exception:
             logging.exception("the checkpoint is saved without the state of %s: its get_state() failed", name)

@@ -77,7 +77,7 @@ class AsyncOffPolicyDriver(Driver):
         specs, num_groups, settings = self.specs, len(self._envs), self.settings
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
-        settings.check(num_groups, self._num_sources, self._monitoring.stall_timeout)
+        settings.check(num_groups, self._num_sources, self.monitoring.stall_timeout)
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
         num_loops, num_actors = settings.count_threads(num_groups)

@@ -12,6 +12,7 @@ from alf.core.credit import Credit
 from alf.core.devices import device_of
 from alf.core.randomness import spawn_seeds
 from alf.core.states import read_states
+from alf.core.user_calls import user_call
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring, split_unroll_length
@@ -69,7 +70,7 @@ class Driver(abc.ABC):
         metrics: more `Metric`s, of a league for example, beside `Monitoring.metrics`.
 
     Attributes:
-        policy, unroll_length, settings: as the arguments.
+        policy, unroll_length, settings, monitoring: as the arguments.
         overwrites_actions: bool, `overwrite_policy_output`.
         specs: `EnvSpecs` of the environments; None without.
         stream: `alf.ops.draws.Stream`, from which the policy draws. Another one may be set before `start`.
@@ -104,7 +105,7 @@ class Driver(abc.ABC):
         self.actor_device = device_of(policy)
         self.settings = settings or DriverSettings()
         self.overwrites_actions = overwrite_policy_output
-        self._monitoring = monitoring = monitoring or Monitoring()
+        self.monitoring = monitoring = monitoring or Monitoring()
         self._collections = Credit(rate)
         self._envs = to_batched_envs(envs)
         self._collectors = collectors
@@ -377,8 +378,10 @@ class Driver(abc.ABC):
     def _log(self, record):
         """Calls metrics and observers with a `LogRecord`; `record` is a dict of arrays by field."""
         record = LogRecord(**record)
-        for observer in self._observers:
-            observer(record)
+        # Some may be the user's, and in a synchronous driver the training thread calls them.
+        with user_call("a metric or observer of Monitoring"):
+            for observer in self._observers:
+                observer(record)
 
 
 def _describe_rows(specs, num_groups):

@@ -195,7 +195,12 @@ class Monitoring:
             experience, is a stall; None: never. At a stall the driver logs which environments step, and for
             how long, and prints the stacks of all threads and of worker processes to the standard error
             stream.
-        on_stall: "error": after a stall `collect` raises StallError. "warn": the driver goes on.
+        on_stall: "error": after a stall `collect` raises StallError. "warn": the driver goes on. A call of a
+            callback, a summary or an update of the learner that lasts longer than `stall_timeout` is only
+            named, with its stack: nothing can end it.
+        signal_timeout: seconds that such a call has after a signal that ends the run (Ctrl-C, SIGTERM); an
+            update has twice its usual time, if this is more. Then the process ends, after a checkpoint of the
+            last finished train iteration. None: it waits for the call.
     """
 
     observers: Sequence[Callable[[LogRecord], Any]] = ()
@@ -204,6 +209,7 @@ class Monitoring:
     stop_timeout: Timeout = 5.0
     stall_timeout: Timeout | None = 300.0
     on_stall: Annotated[Literal["error", "warn"], Role.EXECUTION] = "error"
+    signal_timeout: Annotated[Timeout | None, Role.EXECUTION] = 10.0
 
 
 def split_unroll_length(value):

@@ -18,6 +18,7 @@ from absl import logging
 
 from alf.core.files import clear_unfinished, remove_folder
 from alf.core.states import read_states
+from alf.core.user_calls import user_call
 from alf.errors import ConfigError, DivergedError, SaveError
 from alf.runs import checkpoint_files as files
 from alf.runs.checkpoint_variables import assign_values
@@ -65,8 +66,10 @@ class Checkpointer:
         self._newest = None  # the path of the checkpoint that holds the present state of the learner, if any
         self._root = tf.train.Checkpoint(learner=learner)
 
-    def save(self, is_last=False):
+    def save(self, is_last=False, asks_callbacks=True):
         """Writes a checkpoint of the present state; returns its path.
+
+        The states of the callbacks are those of the checkpoint before, unless `asks_callbacks`.
 
         If the write is cut off, the checkpoint before stays the newest one. The replay buffer is written in
         the background. Unless `is_last`, it is left out while the write before is still going on. An error in
@@ -77,7 +80,7 @@ class Checkpointer:
             SaveError: if the files cannot be written.
         """
         # The weights first: a slow or failing write of the buffer must not keep them back.
-        self._save_learner()
+        self._save_learner(asks_callbacks)
         if self._replayers and not self._driver.deterministic:
             self._save_replay_buffers(is_last)
         return self._newest
@@ -169,7 +172,8 @@ class Checkpointer:
         """Gives the `callbacks` their states in the checkpoint that was restored, if it has any."""
         for name, callback in _name_callbacks(self.callbacks).items():
             if name in self._callback_states:
-                callback.set_state(self._callback_states[name])
+                with user_call(f"set_state of {name}"):
+                    callback.set_state(self._callback_states[name])
 
     def copy_from(self, path):
         """Takes over the training of another run with the same parts, from the path of its checkpoint.
@@ -219,7 +223,7 @@ class Checkpointer:
             "updates": int(learner.progress.updates),
             "driver": self._driver.get_state(),
             "learner": learner.get_state(),
-            "callbacks": read_states(_name_callbacks(self.callbacks)),
+            "callbacks": self._callback_states,
         }
 
     def _set_state(self, state):
@@ -232,14 +236,14 @@ class Checkpointer:
     def _path_of(self, number):
         return files.path_of(self._path, number)
 
-    def _save_learner(self):
+    def _save_learner(self, asks_callbacks):
         """Writes a checkpoint, unless the newest one already has this state; raises the errors of `save`."""
         # An interval, an evaluation and the end of a run may come in the same iteration: one write is enough.
         if self.is_saved and os.path.isdir(self._newest):  # somebody may have removed it
             return
         path = self._path_of(self._counts.iterations)
         with _save_errors():
-            self._write(path, self._replayers if self._driver.deterministic else {})
+            self._write(path, self._replayers if self._driver.deterministic else {}, asks_callbacks)
             self._newest = path
             self._tidy()
 
@@ -254,7 +258,7 @@ class Checkpointer:
             if number < kept[0]:
                 files.remove(self._path_of(number) + files.DIVERGED)
 
-    def _write(self, path, replayers=()):
+    def _write(self, path, replayers=(), asks_callbacks=True):
         """Writes a checkpoint, with the files of `replayers`, of the form of `_replayers`."""
         for variable in self._learner.variables:
             if variable.dtype.is_floating and not bool(tf.reduce_all(tf.math.is_finite(variable))):
@@ -262,6 +266,8 @@ class Checkpointer:
                     f"{variable.name} is not finite, so no checkpoint was written: lower the "
                     "optimizer's learning_rate or set max_grad_norm"
                 )
+        if asks_callbacks:
+            self._callback_states = read_states(_name_callbacks(self.callbacks))
         state = self._get_state()
         with files.replace(path) as folder:
             files.write_weights(folder, self._root)

@@ -51,13 +51,13 @@ class Member(Callback):
         """Whether a `Trainer` exists, which `stop` would save."""
         return self._trainer is not None
 
-    def stop(self, reason):
-        """Makes the training save and end; any thread may call this."""
+    def stop(self, reason, signum=None):
+        """Makes the training save and end, as `Trainer.interrupt`; any thread may call this."""
         # The mark comes first: the trainer may not exist yet, or may be replaced by another one just now.
         # `train` and `on_train_iter` look at the mark, whichever trainer calls them.
         self._stop_reason = reason
         if self._trainer is not None:
-            self._trainer.interrupt(reason)
+            self._trainer.interrupt(reason, signum)
 
     def train(self):
         """Trains until the run has ended or `stop` was called; returns whether it has ended.

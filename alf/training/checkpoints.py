@@ -112,15 +112,27 @@ class Checkpoints(Callback):
         except InterruptedDriverError:  # the run ends as it should, and saves then
             raise
         except BaseException as error:  # such as sys.exit() in a callback, or a second Ctrl-C
-            # Before the first update there is nothing to lose, and a run without checkpoints may begin again
-            # with other settings. Several learner processes end at different iterations.
-            learner = trainer.learner
-            is_worth = int(learner.progress.updates) > 0 and learner.peers.count == 1
-            is_worth &= not trainer.driver.deterministic  # as in `on_end`
-            if is_worth and not isinstance(error, DivergedError):
+            if self._is_worth(trainer) and not isinstance(error, DivergedError):
                 try:
                     trainer.save(is_last=True)
                     self.checkpointer.wait_for_replay_buffer()  # or the process might end before
                 except Exception as failure:  # the first error matters more
                     logging.error("%s", describe_error(failure))
             raise
+
+    def save_beside(self, trainer: Any) -> str | None:
+        """Saves while the training thread hangs in a call of user code; returns the path, None without one.
+
+        It calls no callback, which may be the one that hangs: their states are those of the last checkpoint.
+        """
+        if not self._is_worth(trainer):
+            return None
+        return self.checkpointer.save(is_last=True, asks_callbacks=False)
+
+    def _is_worth(self, trainer):
+        """Whether there is something to save before an end that is no end of an iteration."""
+        # Before the first update there is nothing to lose, and a run without checkpoints may begin again with
+        # other settings. Several learner processes end at different iterations.
+        learner = trainer.learner
+        is_alone = int(learner.progress.updates) > 0 and learner.peers.count == 1
+        return is_alone and not trainer.driver.deterministic  # as in `on_end`

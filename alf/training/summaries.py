@@ -13,6 +13,7 @@ from typing import Any
 from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat
 from alf.config.settings import Role, configurable
+from alf.core.user_calls import user_call
 from alf.training.machine import MachineMeter
 from alf.training.profile import Iterations, Profile
 from alf.training.progress import count_policy_steps
@@ -150,4 +151,5 @@ class Summaries(Callback):
             self.writer.show(step, functools.partial(write_histogram, name, values))
         if self._custom is not None:
             rollout = {"rollout": trainer.learner.rollout} if self._takes_rollout else {}
-            self.writer.show(step, functools.partial(self._custom, trainer, **rollout))
+            with user_call("Summaries.custom"):
+                self.writer.show(step, functools.partial(self._custom, trainer, **rollout))

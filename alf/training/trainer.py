@@ -2,6 +2,7 @@
 """Trainer: the loop of a training run. `Callback`s do all other work."""
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -9,12 +10,13 @@ from typing import Annotated, Any
 import gin
 from absl import logging
 
-from alf.callback import Callback, call_back, end_callbacks
+from alf.callback import Callback, call_back, calling, end_callbacks
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.parsing import check_dead_bindings, operative_config
 from alf.config.settings import Role, check_arguments, configurable
 from alf.core.annotations import FilePath
 from alf.core.files import find_path
+from alf.core.user_calls import user_call
 from alf.drivers.driver import Driver
 from alf.drivers.stage_clock import REST, STORE, TRAIN
 from alf.errors import ConfigError, DivergedError, InterruptedDriverError, describe_error, make_part
@@ -25,6 +27,7 @@ from alf.runs.run_description import check_environments
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded
 from alf.runs.seeds import seed_continued_run
 from alf.runs.warm_start import warm_start
+from alf.training.call_watch import watching_calls
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase, check_parts
 from alf.training.determinism import Determinism
@@ -78,6 +81,7 @@ class Trainer:
         now: time of the training loop in seconds of its clock. It changes only between two parts of an
             iteration.
         finished: whether the run ended by a stop criterion or `stop`; None before the end.
+        signalled: the first signal that ends the run, and its time by `time.monotonic`; None before one.
         eval_return: mean return of the last evaluation, or None.
         checkpoints, summaries, progress: ALF's own callbacks.
     """
@@ -108,6 +112,7 @@ class Trainer:
         self.finished: bool | None = None
         self.eval_return: float | None = None
         self._interrupted: str | None = None  # the reason; any thread may set it
+        self.signalled: tuple[int, float] | None = None
         self._stopped: str | None = None  # the reason; any thread may set it
         self._first_trained: float | None = None  # the time at the end of the first train step
         self._is_training = self._is_saving = False  # whether `train` was called; whether `save` runs
@@ -254,9 +259,12 @@ class Trainer:
     def interrupt(self, reason: str, signum: int | None = None) -> None:
         """Makes `train` save and return (False, reason) soon. Any thread may call it.
 
-        `signum`: the signal that asks for it, if one does.
+        `signum`: the signal that asks for it, if one does. Then `Monitoring.signal_timeout` limits the calls
+        of user code until the end.
         """
         self._interrupted = reason
+        if signum is not None:
+            self.signalled = self.signalled or (signum, time.monotonic())
         # Several learner processes must end after the same train iteration: none is interrupted within one.
         if self.learner.peers.count == 1:
             self.driver.interrupt()
@@ -272,7 +280,8 @@ class Trainer:
         Raises:
             KeyboardInterrupt, SystemExit: after a signal, once the run is saved, as `signals` says.
         """
-        with ending_at_signals(self, self._signals):
+        done = functools.partial(self._run_dir.write_done, "INTERRUPTED")
+        with ending_at_signals(self, self._signals), watching_calls(self, done):
             return self._train()
 
     def _train(self):
@@ -365,7 +374,8 @@ class Trainer:
             num_batches = 0
             for _ in range(self._batches_per_train_iter):
                 for experience in self.driver.collect():
-                    self.learner.observe(experience)
+                    with user_call("Learner.observe", is_update=True):
+                        self.learner.observe(experience)
                     self._lap(STORE)
                     num_batches += 1
             return num_batches
@@ -377,7 +387,8 @@ class Trainer:
 
     def _train_iter(self, num_batches):
         """Trains after `num_batches` batches were collected; returns the summary."""
-        summary = self.learner.train() if self.collects else self.learner.train_from_replay()
+        with user_call("an update of the learner", is_update=True):
+            summary = self.learner.train() if self.collects else self.learner.train_from_replay()
         self._lap(TRAIN)
         # After the updates: a checkpoint never counts an iteration whose updates it lacks.
         self._counts.iterations += 1
@@ -413,7 +424,8 @@ class Trainer:
 
     def _close_callbacks(self):
         for callback in [*self._own, *self._users]:
-            callback.on_close(self)
+            with calling(callback, "on_close"):
+                callback.on_close(self)
 
     @contextlib.contextmanager
     def _stop_on_error(self):

@@ -10,7 +10,7 @@ import types
 import pytest
 
 import alf
-from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers import AsyncOffPolicyDriver, Monitoring, SyncOffPolicyDriver
 from alf.errors import ConfigError, EnvError, FolderError
 from alf.runs.progress_file import PROGRESS_FILE
 from alf.training import Callback
@@ -166,6 +166,23 @@ def test_alf_train_in_a_script_and_in_a_notebook(tmp_path, handlers, monkeypatch
         out = str(raised.value)
     assert out.count("stopped by SIGINT") == 1 and str(root_dir) in out
     alf.load_agent(root_dir)
+
+
+def test_a_call_that_hangs_in_a_notebook_is_interrupted_again(tmp_path, handlers, monkeypatch, caplog):
+    """The notebook has more to lose than the run: its process does not end."""
+    monkeypatch.setattr("alf.training.call_watch.is_notebook", lambda: True)
+
+    def hang(trainer):
+        send(signal.SIGINT)(trainer)
+        assert not threading.Event().wait(600.0)
+
+    stop = {"num_iterations": 6}
+    trainer = make_counting_trainer(tmp_path, stop=stop, callbacks=[Acts(hang)])
+    trainer.driver.monitoring = Monitoring(signal_timeout=0.1)
+    with pytest.raises(KeyboardInterrupt, match="stopped by SIGINT after"):
+        trainer.train()
+    assert "Acts.on_train_iter of Trainer.callbacks has not returned for 0.1 s" in caplog.text
+    assert f"; saved in {tmp_path}/checkpoints/ckpt-3" in caplog.text and "in hang" in caplog.text
 
 
 class Odd(Exception):
