@@ -55,9 +55,9 @@ class CountingReplayLearner(ReplayLearner):
         self.sources = collections.deque()
         self._train_on = self._count_updates
 
-    def _count_updates(self, inputs, replayer, size):
+    def _count_updates(self, num_updates, replayer):
         self.sources.append(replayer)
-        self.progress.updates.assign_add(int(inputs[0]))
+        self.progress.updates.assign_add(int(num_updates))
         return {"loss": 0.0, **LAGS}
 
 
