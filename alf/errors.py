@@ -3,9 +3,13 @@
 
 import builtins
 import concurrent.futures
+import contextlib
+import contextvars
 import importlib
 import os
 import shlex
+import traceback
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -20,9 +24,78 @@ _CONTAINED = (
 )
 TF_AGENTS_COMMAND = f"pip install --no-deps -r {shlex.quote(_TF_AGENTS_LIST)}"
 
+# Who has called ALF: the name of the command, "" in Python; and the names of its flags, or of the arguments
+# beside the settings.
+_Caller = tuple[str, Collection[str]]
+_caller: contextvars.ContextVar[_Caller] = contextvars.ContextVar("caller", default=("", ()))
+
+
+@contextlib.contextmanager
+def arguments_are_flags(command: str, flags: Collection[str]) -> Iterator[None]:
+    """Context of a command, whose messages name what its user writes: --seeds where Python has seeds.
+
+    Args:
+        command: name of the command. A Python function of this name has the same arguments.
+        flags: names of its flags.
+    """
+    token = _caller.set((command, flags))
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
+
+def argument(name: str, value: Any = None, owner: str = "") -> str:
+    """Returns how a user writes an argument, for a message: "seeds" in Python, "--seeds" for a command.
+
+    Args:
+        name: of the argument or the setting. "root_dir" and "output" are -o of a command.
+        value: text, for "seeds=0,1"; True for what is turned on, "overwrite=True" or "--overwrite".
+        owner: name of a class or function that has the argument, for "Adam.epsilon"; "": no matter which.
+    """
+    command, flags = _caller.get()
+    if not command or (owner and (owner != command or name not in flags)):
+        name = f"{owner}.{name}" if owner else name
+        return name if value is None else f"{name}={value}"
+    if name in ("root_dir", "output"):
+        return "-o" if value is None else f"-o {value}"
+    return f"--{name}" if value is None or value is True else f"--{name}={value}"
+
+
+def is_command() -> bool:
+    """Returns whether a command has called ALF, and not a Python program."""
+    return bool(_caller.get()[0])
+
+
+def known_arguments() -> Collection[str]:
+    """Returns what a wrong name of a setting may mean: names of flags, or of the arguments of a function."""
+    return _caller.get()[1]
+
+
+@contextlib.contextmanager
+def arguments_of_call(names: Collection[str]) -> Iterator[None]:
+    """Context of a Python function with these arguments and settings; of a command its flags stay."""
+    token = _caller.set(_caller.get() if any(_caller.get()) else ("", names))
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
 
 class ConfigError(ValueError):
     """A setting is wrong. The message names the setting, its value and the rule."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Returns the lines that a notebook shows: the message, then the user's own calls.
+
+        IPython calls it. Frames of ALF and of installed packages would only hide the message.
+        """
+        from alf.config.imports import is_installed  # here: it imports this module
+
+        own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+        frames = traceback.extract_tb(self.__traceback__)
+        kept = [x for x in frames if not (x.filename.startswith(own) or is_installed(x.filename))]
+        return [f"{type(self).__name__}: {self}", *"".join(traceback.format_list(kept)).splitlines()]
 
 
 class FolderError(ConfigError):
@@ -38,10 +111,9 @@ class FolderError(ConfigError):
         self._path, self._reason = path, reason
 
     def __str__(self) -> str:
-        return f"root_dir {self._path!r} {self._reason}"
-
-    def describe_flag(self) -> str:
-        """Returns the message for a user of a command."""
+        if not is_command():
+            return f"root_dir {self._path!r} {self._reason}"
+        # A command may have made the path by itself, or taken it from a name that is no flag.
         return f"{self._path!r} {self._reason.replace('another root_dir', 'another folder, -o DIR')}"
 
 

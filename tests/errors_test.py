@@ -12,6 +12,8 @@ from alf.errors import (
     ConfigError,
     EnvError,
     FolderError,
+    argument,
+    arguments_are_flags,
     check_type,
     contain,
 )
@@ -26,7 +28,37 @@ def test_an_object_of_another_class():
 def test_a_folder_is_root_dir_in_python_and_a_flag_of_a_command():
     error = pickle.loads(pickle.dumps(FolderError("runs/a", "holds a sweep: choose another root_dir")))
     assert str(error) == "root_dir 'runs/a' holds a sweep: choose another root_dir"
-    assert error.describe_flag() == "'runs/a' holds a sweep: choose another folder, -o DIR"
+    with arguments_are_flags("sweep", ()):
+        assert str(error) == "'runs/a' holds a sweep: choose another folder, -o DIR"
+
+
+def test_an_argument_of_python_is_a_flag_of_a_command():
+    def name_all():
+        names = argument("seeds"), argument("seeds", "0,1"), argument("overwrite", True), argument("root_dir")
+        return (
+            *names,
+            argument("output", "FILE"),
+            argument("num_steps", owner="check"),
+            argument("epsilon", owner="Adam"),
+        )
+
+    in_python = ("seeds", "seeds=0,1", "overwrite=True", "root_dir", "output=FILE", "check.num_steps")
+    assert name_all() == (*in_python, "Adam.epsilon")
+    with arguments_are_flags("check", ["num_steps"]):
+        flags = "--seeds", "--seeds=0,1", "--overwrite", "-o", "-o FILE", "--num_steps", "Adam.epsilon"
+        assert name_all() == flags
+    assert name_all() == (*in_python, "Adam.epsilon")
+
+
+def test_a_notebook_shows_the_message_and_then_the_users_own_call():
+    with pytest.raises(ConfigError) as caught:
+        check_type("x", "3", int)
+    first, *rest = caught.value._render_traceback_()
+    assert first == "ConfigError: x is an object of str: it must be one of int"
+    assert rest == [
+        f'  File "{__file__}", line {caught.traceback[0].lineno + 1}, in {caught.traceback[0].name}',
+        '    check_type("x", "3", int)',
+    ]
 
 
 def test_contain_replaces_what_means_something_to_other_code(subtests):

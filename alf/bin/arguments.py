@@ -91,7 +91,7 @@ def read_what(what, arguments, known):
     from alf.runs import presets
 
     algorithm, steps = (known[name].value if name in known else None for name in ("algorithm", "steps"))
-    return presets.read_what(what, algorithm, steps, list_settings(arguments), known)
+    return presets.read_what(what, algorithm, steps, list_settings(arguments))
 
 
 def find_what(arguments):

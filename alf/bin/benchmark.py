@@ -13,7 +13,7 @@ import json
 from absl import flags
 
 from alf.bin.arguments import check_says_what, find_what, list_settings
-from alf.bin.command import arguments_are_flags, start_work
+from alf.bin.command import start_work
 from alf.bin.flags import make_flags
 
 FLAGS = make_flags("checkpoint", "algorithm", "steps")
@@ -31,7 +31,6 @@ def run(arguments):
     start_work()
     from alf.tools.throughput import benchmark
 
-    with arguments_are_flags("checkpoint", *values):
-        result = benchmark(*arguments.names, checkpoint=checkpoint, **values, **list_settings(arguments))
+    result = benchmark(*arguments.names, checkpoint=checkpoint, **values, **list_settings(arguments))
     print(json.dumps(result, indent=2), flush=True)
     return 0

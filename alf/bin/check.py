@@ -9,7 +9,7 @@ exit status is 0 without faults, 1 with faults, 2 if a setting is wrong, 130 aft
 from absl import flags
 
 from alf.bin.arguments import find_what, list_settings
-from alf.bin.command import arguments_are_flags, start_work
+from alf.bin.command import start_work
 from alf.bin.flags import make_flags
 from alf.errors import ConfigError
 
@@ -32,7 +32,6 @@ def run(arguments):
     start_work()
     from alf.tools.env_check import check
 
-    with arguments_are_flags(*values):
-        report = check(*arguments.names, **values, **list_settings(arguments))
+    report = check(*arguments.names, **values, **list_settings(arguments))
     print(report)
     return int(bool(report.problems))

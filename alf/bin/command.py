@@ -1,12 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Shared by the subcommands: the start, one-line errors, and the end of the process."""
 
-import contextlib
 import functools
 import importlib
 import logging as std_logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -19,7 +17,15 @@ from alf.bin.show import show
 from alf.config.parsing import first_line
 from alf.core.signals import list_endings, on_signal, raise_interrupts
 from alf.core.startup import import_tensorflow
-from alf.errors import ConfigError, DivergedError, EnvError, FolderError, LostPeerError, SaveError, StallError
+from alf.errors import (
+    ConfigError,
+    DivergedError,
+    EnvError,
+    LostPeerError,
+    SaveError,
+    StallError,
+    arguments_are_flags,
+)
 from alf.runs.run_dir import remove_unused
 
 _HELP = {"--help", "-h", "-?", "--helpshort"}
@@ -42,12 +48,16 @@ def run(command, argv):
     if not flags.FLAGS["verbosity"].present:  # otherwise the user has asked for a level
         logging.set_verbosity(logging.INFO)
     logging.get_absl_logger().addFilter(_is_worth_a_line)
+    with arguments_are_flags(command.__name__.rpartition(".")[2], command.FLAGS):
+        return _run(command, argv)
+
+
+def _run(command, argv):
     try:
         # Whatever is not caught here is a mistake in code, and keeps its traceback.
         return command.run(split_arguments(argv[1:]))
     except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
-        text = error.describe_flag() if isinstance(error, FolderError) else error
-        print(f"error: {first_line(text)}", file=sys.stderr)
+        print(f"error: {first_line(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except SystemExit as error:
         # Raised by an environment's constructor, or by a module that a gin file imports.
@@ -124,28 +134,6 @@ def _explain(text):
             name = wrong.removeprefix("flag --").partition("=")[0]
             return f"{wrong}: {rule.format(name=name)}"
     return text
-
-
-@contextlib.contextmanager
-def arguments_are_flags(*names):
-    """Context of a call whose arguments of these names are flags: its ConfigErrors name the flags.
-
-    "num_steps is 0" and "check.num_steps is 0" become "--num_steps is 0", "overwrite=True" becomes
-    "--overwrite".
-    """
-    known = "|".join(names)
-    try:
-        yield
-    except ConfigError as error:
-        text = re.sub(rf"^(?:\w+\.)?({known})\b|(?<![-\w.])({known})=(?:True\b)?", _name_flag, str(error))
-        raise ConfigError(text) from error
-
-
-def _name_flag(found):
-    """Returns the flag of an argument, for a match of `arguments_are_flags`."""
-    name = found[1] or found[2]
-    end = "=" if found[0].endswith("=") else ""
-    return f"-o{' ' * len(end)}" if name == "output" else f"--{name}{end}"
 
 
 class Stopper:

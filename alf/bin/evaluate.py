@@ -33,7 +33,7 @@ def run(arguments):
     from alf.evaluation.open_run import open_run
 
     given = FLAGS.checkpoint, FLAGS.policy, FLAGS.seed
-    with open_run(run, num_envs, settings, *given, flags=FLAGS) as (agent, env, path):
+    with open_run(run, num_envs, settings, *given) as (agent, env, path):
         episodes = evaluate(agent, env, FLAGS.num_episodes, not FLAGS.sample)
         figures, count = summarize_episodes(episodes), len(episodes.returns)
         # Before `close`, which may fail.

@@ -11,7 +11,6 @@ from absl import flags
 
 from alf.bin.acting import start_acting
 from alf.bin.arguments import list_settings
-from alf.bin.command import arguments_are_flags
 from alf.bin.flags import make_flags
 from alf.config.parsing import bind, check_dead_bindings, wrong_calls_are_config_errors
 from alf.core.files import find_path
@@ -44,7 +43,7 @@ def run(arguments):
 
     saved = SavedRun(run)
     saved.read_config()
-    bindings = find_bindings(None, None, None, list_settings(arguments), FLAGS)
+    bindings = find_bindings(None, None, None, list_settings(arguments))
     bind(bindings)
     with wrong_calls_are_config_errors():
         policy = saved.make_policy()
@@ -59,8 +58,7 @@ def run(arguments):
     except ConfigError as error:
         raise ConfigError(f"{error}; alf export makes only a policy, no environment or learner") from None
     options = {name: FLAGS[name].value for name in ("tflite", "onnx", "tf_agents", "overwrite")}
-    with arguments_are_flags("output", *options):
-        select_ops = export(policy, output, not FLAGS.sample, **options)
+    select_ops = export(policy, output, not FLAGS.sample, **options)
     print(f"{path} is exported to {output}")
     if select_ops:
         print(f"policy.tflite needs TensorFlow's operations (Flex): {', '.join(select_ops)}")

@@ -17,7 +17,7 @@ from absl import flags
 
 from alf.bin.acting import start_acting
 from alf.bin.arguments import list_settings
-from alf.bin.command import arguments_are_flags, exit_after
+from alf.bin.command import exit_after
 from alf.bin.flags import make_flags
 from alf.core.signals import on_signal
 from alf.evaluation.frames import check_path
@@ -40,25 +40,24 @@ _START_SECONDS = 2.0  # until the process ends after a signal that comes before 
 def run(arguments):
     """Plays as the flags say; returns the exit status."""
     values = {name: FLAGS[name].value for name in _OF_PLAY}
-    with arguments_are_flags(*values):
-        if FLAGS.output is not None:  # `play` checks this, too. Here it costs no import of TensorFlow.
-            check_path(FLAGS.output, FLAGS.overwrite)
-        folder, settings = start_acting(arguments), list_settings(arguments)
-        from alf.evaluation.play import play
+    if FLAGS.output is not None:  # `play` checks this, too. Here it costs no import of TensorFlow.
+        check_path(FLAGS.output, FLAGS.overwrite)
+    folder, settings = start_acting(arguments), list_settings(arguments)
+    from alf.evaluation.play import play
 
-        signals, begins = [], threading.Event()
+    signals, begins = [], threading.Event()
 
-        def stop(signum):
-            signals.append(signum)
-            if not begins.is_set():  # there is no video yet, and an environment's constructor may hang
-                exit_after(_START_SECONDS, 128 + signum)
+    def stop(signum):
+        signals.append(signum)
+        if not begins.is_set():  # there is no video yet, and an environment's constructor may hang
+            exit_after(_START_SECONDS, 128 + signum)
 
-        def should_stop():
-            begins.set()
-            return bool(signals)  # the frames so far become a whole video
+    def should_stop():
+        begins.set()
+        return bool(signals)  # the frames so far become a whole video
 
-        with on_signal((signal.SIGINT, signal.SIGTERM), stop):
-            play(folder, **values, deterministic=not FLAGS.sample, should_stop=should_stop, **settings)
+    with on_signal((signal.SIGINT, signal.SIGTERM), stop):
+        play(folder, **values, deterministic=not FLAGS.sample, should_stop=should_stop, **settings)
     if signals:
         print(f"stopped by {signal.Signals(signals[0]).name}")
         return 128 + signals[0]

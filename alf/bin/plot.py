@@ -13,7 +13,6 @@ another. The exit status is 0, 1 after an error, 2 if an argument is wrong.
 from absl import flags
 
 from alf.bin.arguments import refuse_settings
-from alf.bin.command import arguments_are_flags
 from alf.bin.flags import make_flags
 from alf.bin.show import show
 from alf.plots.plot import plot
@@ -53,8 +52,7 @@ def run(arguments):
     """Draws and prints as the flags say; returns the exit status."""
     refuse_settings(arguments, FLAGS)
     values = {name: FLAGS[name].value for name in _OF_PLOT}
-    with arguments_are_flags(*values):
-        plotted = plot(*arguments.names, **values)
+    plotted = plot(*arguments.names, **values)
     if plotted.scores is not None:
         show(plotted.scores)
     if FLAGS.output is not None:

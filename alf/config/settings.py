@@ -6,6 +6,7 @@ Everything about a setting is declared at the argument: its annotation has the t
 function and checks the values of its arguments. To add a setting, add an argument.
 """
 
+import contextlib
 import enum
 import functools
 import inspect
@@ -15,7 +16,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from alf.config import registry
 from alf.config.kinds import Above, AtLeast, Kind, find_kind, show
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument, arguments_of_call
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -138,6 +139,8 @@ def _check_calls(function, owner):
     # Computed once, at import: a call only compares values.
     signature = inspect.signature(function)
     kinds = _find_kinds(signature)
+    names = [x.name for x in signature.parameters.values() if x.kind is not x.VAR_KEYWORD]
+    takes_settings = len(names) < len(signature.parameters)
 
     @functools.wraps(function)
     def call(*args, **kwargs):
@@ -147,7 +150,8 @@ def _check_calls(function, owner):
         except TypeError:  # the call below raises a better error
             given = {}
         _check_all(owner, given, kinds)
-        return function(*args, **kwargs)
+        with arguments_of_call(names) if takes_settings else contextlib.nullcontext():
+            return function(*args, **kwargs)
 
     call.__signature__ = signature  # gin does not look through `functools.wraps`
     return call
@@ -174,7 +178,7 @@ def _find_kinds(signature):
 def _check_all(owner, given, kinds):
     for name, value in given.items():
         if name in kinds:
-            check_kind(f"{owner}.{name}", value, kinds[name])
+            check_kind(argument(name, owner=owner), value, kinds[name])
 
 
 def _is_part(parameter):

@@ -2,17 +2,18 @@
 """Finds the settings that a user means by short names, such as "learning_rate" or "gamma"."""
 
 import difflib
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from alf.config import registry
-from alf.config.hints import explain, find_used_macros, suggest_settings
+from alf.config.hints import explain, find_used_macros, suggest_settings, translate
 from alf.config.kinds import show
 from alf.config.registry import complete, name_binding
 from alf.config.settings import settings_of
 from alf.config.translations import find_translations
 from alf.config.values import FlagValue, read_value
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument, is_command, known_arguments
 
 # "seed" means the seed of the run, and not the seed of a part.
 _OF_RUN = (
@@ -22,25 +23,26 @@ _OF_RUN = (
     "alf.training.Trainer",
 )
 # What is not said by a setting, and names that mean one thing in ALF and another one in most other libraries.
+# "--NAME" is what a user writes, also in Python.
 _UNCLEAR = {
     "batch_size": "--num_envs (environments) or --mini_batch_size (of an update)",
+    "checkpoint": "--initial_checkpoint (weights for a new run); a run itself goes on from its newest one",
+    "decay": "--RMSprop.rho (of squared gradients), --AdamW.weight_decay or a schedule as --learning_rate",
+    "entropy": "--entropy_weight (of the loss) or --target_entropy (of SAC)",
     "env": "the environment itself, as in `alf train CartPole-v1`",
-    "root_dir": "-o DIR",
+    "root_dir": "--root_dir=DIR",
 }
 
 
-def find_full_names(
-    settings: Mapping[str, Any], used: Collection[str], flags: Collection[str] = ()
-) -> dict[str, Any]:
+def find_full_names(settings: Mapping[str, Any], used: Collection[str]) -> dict[str, Any]:
     """Returns `settings` by the names that gin files have for them (`find_full_name`).
 
     Args:
         settings: dict from names to values, of which each `FlagValue` is read.
         used: passed to `find_full_name`.
-        flags: names of flags, of which a wrong name may be a misspelt one.
 
     Raises:
-        ConfigError: for all names that are wrong; for a value that is wrong or missing.
+        ConfigError: for all names that are wrong, also misspelt flags; for a value that is wrong or missing.
     """
     found, wrong = {}, []
     settings = {name: _read(name, value) for name, value in settings.items()}
@@ -50,10 +52,10 @@ def find_full_names(
             shown = "VALUE" if isinstance(value, FlagValue) else value
             found[name if name in macros else find_full_name(name, used, shown)] = value
         except ConfigError as error:
-            meant = difflib.get_close_matches(name, flags, n=1, cutoff=0.75)
-            wrong.append(
-                f"--{name}: there is no such flag; did you mean --{meant[0]} ?" if meant else str(error)
-            )
+            meant = difflib.get_close_matches(name, known_arguments(), n=1, cutoff=0.75)
+            kind = "flag" if is_command() else "argument"
+            hint = f": there is no such {kind}; did you mean {argument(meant[0])} ?" if meant else ""
+            wrong.append(f"{argument(name)}{hint}" if hint else str(error))
     if wrong:
         raise ConfigError("; ".join(wrong))
     # Only now: a name that is wrong is the better reason.
@@ -95,21 +97,24 @@ def find_full_name(name: str, used: Collection[str], value: Any = "VALUE") -> st
         return _check(name, value)
     scope, slash, name = name.rpartition("/")
     if name in _UNCLEAR:
-        raise ConfigError(f"--{name} is not clear: write {_UNCLEAR[name]}")
+        text = re.sub(r"--([\w.]+)(?:=(\w+))?", lambda found: argument(*found.groups()), _UNCLEAR[name])
+        raise ConfigError(f"{argument(name)} is not clear: write {text}")
     owners = dict.fromkeys([*_OF_RUN, *map(_owner, used)])
     translated = [complete(x.setting) for x in find_translations(name) if x.setting and not x.text]
-    found = (
-        _list_settings(name, owners)
-        or sorted({x for x in translated if _owner(x) in owners})
-        or _list_settings(name, registry.find_own())
-    )
+    found = _list_settings(name, owners) or sorted({x for x in translated if _owner(x) in owners})
+    is_used, found = bool(found), found or _list_settings(name, registry.find_own())
     if not found:
-        raise ConfigError(f"--{name}: there is no such setting{suggest_settings(name)}")
+        raise ConfigError(f"{argument(name)}: there is no such setting{suggest_settings(name)}")
+    known = find_translations(name)
+    # The user may as well mean what the other library does.
+    if not is_used and any(x.setting is None or complete(x.setting) not in found for x in known):
+        own = " or ".join(argument(_shorten(x)) for x in found)
+        raise ConfigError(f"{argument(name)} is not clear: write {own}{translate(name)}")
     chosen = [x for x in found if x in used] or [x for x in found if _owner(x) in _OF_RUN][:1] or found
     # `used` has no order.
-    names = sorted(scope + slash + name_binding("", _owner(x), x.rpartition(".")[2]) for x in chosen)
+    names = sorted(scope + slash + _shorten(x) for x in chosen)
     if len(names) > 1:
-        raise ConfigError(f"--{name} is not clear: write {' or '.join(f'--{x}' for x in names)}")
+        raise ConfigError(f"{argument(name)} is not clear: write {' or '.join(map(argument, names))}")
     return names[0]
 
 
@@ -124,14 +129,18 @@ def _check(name, value):
                 raise
             registry.check_name(name)
     except (KeyError, ValueError) as error:
-        flag = f"--{name}={value if isinstance(value, str) else show(value)}"
-        raise ConfigError(f"--{name}: {explain(error, flag)}") from None
+        text = argument(name, value if isinstance(value, str) else show(value))
+        raise ConfigError(f"{argument(name)}: {explain(error, text)}") from None
     return name
 
 
 def _list_settings(name, owners):
     """Returns the full names of the settings `name` of some configurables."""
     return [f"{owner}.{name}" for owner in owners if name in settings_of(owner)]
+
+
+def _shorten(full_name):
+    return name_binding("", _owner(full_name), full_name.rpartition(".")[2])
 
 
 def _owner(full_name):

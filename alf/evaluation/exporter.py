@@ -27,7 +27,7 @@ from alf import adapters
 from alf.core.annotations import FilePath
 from alf.core.files import find_path, replace_own_folder
 from alf.core.xla import without_xla
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.policies.flat_policy import FlatPolicy
 from alf.policies.policy import Policy
 from alf.policies.saved_policy import make_saved_policy
@@ -75,13 +75,15 @@ def export(
     if onnx and importlib.util.find_spec("tf2onnx") is None:
         command = shlex.join(onnx_command("DIR"))
         raise ConfigError(
-            f"onnx needs tf2onnx: pip install 'alf-tf[onnx]', or convert an export, DIR, elsewhere: {command}"
+            f"{argument('onnx')} needs tf2onnx: pip install 'alf-tf[onnx]', or convert an export, DIR, "
+            f"elsewhere: {command}"
         )
     if tf_agents:
-        adapters.import_adapter("make_saver", "tf_agents")
+        adapters.import_adapter("make_saver", argument("tf_agents"))
+    name = argument("output")
     if os.path.lexists(find_path(output)) and not overwrite:
-        raise ConfigError(f"output {output!r} exists: choose another one, or overwrite it")
-    with replace_own_folder("output", output, _NAMES) as folder, _quiet(), without_xla():
+        raise ConfigError(f"{name} {output!r} exists: choose another one, or overwrite it")
+    with replace_own_folder(name, output, _NAMES) as folder, _quiet(), without_xla():
         flat, select_ops = FlatPolicy(policy, deterministic), []
         if onnx:
             _check_no_bfloat16(flat)
@@ -129,10 +131,11 @@ def _write_tflite(policy, flat, path):
     try:
         content = converter.convert()
     except Exception as error:  # the converter raises several kinds
+        name = argument("tflite")
         unknown = sorted(set(re.findall(r"'tf\.(\w+)' op is neither", str(error))))
         if unknown:
-            raise ConfigError(f"tflite: it does not know the operations {', '.join(unknown)}") from error
-        raise ConfigError(f"tflite: the policy cannot be converted: {str(error).splitlines()[0]}") from error
+            raise ConfigError(f"{name}: it does not know the operations {', '.join(unknown)}") from error
+        raise ConfigError(f"{name}: the policy cannot be converted: {str(error).splitlines()[0]}") from error
     with open(path, "wb") as file:
         file.write(content)
     # The operations that need the "Flex" delegate; the file names them in its table of custom operations.
@@ -150,8 +153,8 @@ def _check_no_bfloat16(flat):
     operations = flat.trace().graph.get_operations()
     if any(x.dtype == tf.bfloat16 for operation in operations for x in operation.outputs):
         raise ConfigError(
-            "onnx: the policy computes in bfloat16, which tf2onnx does not know: bind compute_dtype of its "
-            "networks to 'float32', as its weights are"
+            f"{argument('onnx')}: the policy computes in bfloat16, which tf2onnx does not know: bind "
+            "compute_dtype of its networks to 'float32', as its weights are"
         )
 
 
@@ -162,14 +165,14 @@ def _write_onnx(folder):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ONNX_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise ConfigError(f"onnx: tf2onnx has not ended after {_ONNX_SECONDS:g} s") from None
+        raise ConfigError(f"{argument('onnx')}: tf2onnx has not ended after {_ONNX_SECONDS:g} s") from None
     # If tf2onnx does not know an operation, it still writes a file, which does not run.
     unknown = sorted(set(re.findall(r"Tensorflow op \[.*: (\w+)\] is not supported", done.stderr)))
     if unknown:
-        raise ConfigError(f"onnx: tf2onnx does not know the operations {', '.join(unknown)}")
+        raise ConfigError(f"{argument('onnx')}: tf2onnx does not know the operations {', '.join(unknown)}")
     if done.returncode:
         lines = done.stderr.strip().splitlines() or ["it shows no error"]
-        raise ConfigError(f"onnx: tf2onnx cannot convert the policy: {lines[-1]}")
+        raise ConfigError(f"{argument('onnx')}: tf2onnx cannot convert the policy: {lines[-1]}")
     _name_batches(os.path.join(folder, ONNX_FILE))
 
 

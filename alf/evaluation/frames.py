@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 
 from alf.core.files import replace_file
-from alf.errors import ConfigError, EnvError, SaveError, import_extra
+from alf.errors import ConfigError, EnvError, SaveError, argument, import_extra
 
 # The arguments of ffmpeg for each kind of file. It writes frames as they come. Gymnasium's RecordVideo needs
 # moviepy, keeps all frames in memory, names its files itself and knows no .gif; Pillow keeps them, too.
@@ -23,13 +23,13 @@ _FINISH_SECONDS = 60.0  # for the frames that ffmpeg still holds, about 50
 
 def check_path(path, overwrite):
     """Raises ConfigError if it is known before the start that no video can be written to `path`."""
-    folder = os.path.dirname(os.path.abspath(path))
+    folder, name = os.path.dirname(os.path.abspath(path)), argument("output")
     if os.path.splitext(path)[1] not in _FORMATS:
-        raise ConfigError(f"output is {path}: the file's name must end in {' or '.join(_FORMATS)}")
+        raise ConfigError(f"{name} is {path}: the file's name must end in {' or '.join(_FORMATS)}")
     if not os.path.isdir(folder):
-        raise ConfigError(f"output is {path}: there is no folder {folder}")
+        raise ConfigError(f"{name} is {path}: there is no folder {folder}")
     if os.path.isdir(path) or (os.path.exists(path) and not overwrite):
-        raise ConfigError(f"output is {path}: this exists; overwrite=True replaces a file")
+        raise ConfigError(f"{name} is {path}: this exists; {argument('overwrite', True)} replaces a file")
     import_extra("imageio_ffmpeg", "video")
 
 
@@ -139,7 +139,8 @@ def open_window(fps):
     try:
         pygame.display.init()
     except pygame.error as error:
-        raise ConfigError(f"there is no screen ({error}): record with output=FILE.mp4") from None
+        recorded = argument("output", "FILE.mp4")
+        raise ConfigError(f"there is no screen ({error}): record with {recorded}") from None
     try:
         yield Window(pygame, fps)
     finally:

@@ -2,7 +2,7 @@
 """open_run: the trained agent of a run, with an environment of the run in which it acts."""
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from alf.config.parsing import bind, check_dead_bindings, wrong_calls_are_config_errors
@@ -23,7 +23,6 @@ def open_run(
     policy: str | None = None,
     seed: int | None = None,
     render_mode: str | None = None,
-    flags: Collection[str] = (),
 ) -> Iterator[tuple[Agent, Environment, str]]:
     """Context that gives the `Agent` of a run, a batched environment, and the checkpoint's path.
 
@@ -36,7 +35,6 @@ def open_run(
         checkpoint: as in `SavedRun.restore`.
         policy: text, the players of `add_players`. None: the run's own policies act.
         seed: int of the environment, or None.
-        flags: names that a wrong name of a setting may mean, for errors.
 
     Raises:
         ConfigError: if there is no such run, checkpoint or policy, or a setting is wrong.
@@ -45,7 +43,7 @@ def open_run(
     with contextlib.ExitStack() as stack:
         with own_config(), wrong_calls_are_config_errors():
             saved.read_config()
-            bindings = find_bindings(None, None, None, settings, flags)
+            bindings = find_bindings(None, None, None, settings)
             bind(bindings)
             acting = saved.make_policy()
             path = saved.restore(acting, checkpoint)

@@ -16,8 +16,6 @@ from alf.evaluation.open_run import open_run
 from alf.evaluation.video import choose_drivers, opengl_errors_are_config_errors, render_frame
 from alf.games.mapping import get_agents
 
-_FLAGS = ("num_episodes", "output", "deterministic", "checkpoint", "policy", "seed", "overwrite")
-
 
 @checked
 def play(
@@ -66,7 +64,7 @@ def play(
         check_path(path, overwrite)
     # Before anything imports a graphics library, which reads these variables once.
     choose_drivers()
-    given = checkpoint, policy, seed, "rgb_array", _FLAGS
+    given = checkpoint, policy, seed, "rgb_array"
     with opengl_errors_are_config_errors(), open_run(run, 1, settings, *given) as (agent, env, weights):
         if env.batch_size != max(1, len(get_agents(env))):
             raise ConfigError(

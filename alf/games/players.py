@@ -1,9 +1,9 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Players for evaluation: reads `--policy`, which names the policy and checkpoint for each agent."""
+"""Players for evaluation: reads a text that names the policy and the checkpoint for each agent."""
 
 from alf.core.nest_utils import to_tensor_spec
 from alf.data_structures import OBSERVATION
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.games.group import PolicyGroup
 from alf.games.mapping import MappedEnvironment, find_agents
 from alf.policies.random_policy import RandomPolicy
@@ -81,7 +81,8 @@ def _parse(text, agents):
     pairs = [part.partition("=") for part in text.split(",")]
     players = {agent: player for agent, _, player in pairs}
     if set(players) != set(agents) or len(pairs) != len(players):
-        raise ConfigError(f"--policy is {text!r}: it must have an entry for each of the agents {agents}")
+        name = argument("policy")
+        raise ConfigError(f"{name} is {text!r}: it must have an entry for each of the agents {agents}")
     return {agent: players[agent] for agent in agents}
 
 
@@ -91,7 +92,7 @@ def _load(saved, base, player, checkpoint):
     try:
         policy = select_policy(base, name)
     except ConfigError as error:
-        raise ConfigError(f"--policy: {error}, or {RANDOM!r}") from None
+        raise ConfigError(f"{argument('policy')}: {error}, or {RANDOM!r}") from None
     # All players share the variables of `base`, so each gets a copy before the next checkpoint is restored.
     saved.restore(base, own if has_own else checkpoint)
     return policy.copy()
@@ -102,6 +103,6 @@ def _check_spaces(names, spaces, space_names):
     for (agent, name), space in zip(names.items(), space_names or (), strict=False):
         if spaces[name] not in (None, space):
             raise ConfigError(
-                f"--policy: {name!r} cannot act for {agent!r}, because it was made for the spaces of "
-                f"{spaces[name]!r}: name a player for each agent, AGENT=PLAYER,..."
+                f"{argument('policy')}: {name!r} cannot act for {agent!r}, because it was made for the "
+                f"spaces of {spaces[name]!r}: name a player for each agent, AGENT=PLAYER,..."
             )

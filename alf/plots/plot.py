@@ -11,7 +11,7 @@ from alf.config.registry import import_settings
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.core.startup import import_tensorflow
-from alf.errors import ConfigError, import_extra
+from alf.errors import ConfigError, argument, import_extra
 from alf.plots.curves import smooth
 from alf.plots.groups import Group, find_algorithm, find_target, group_runs
 from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture
@@ -69,12 +69,15 @@ def plot(
     if path is not None:
         import_extra("matplotlib", "plot")
         if format_of(path) not in FORMATS:
-            raise ConfigError(f"output is {output}: it must end in .{', .'.join(FORMATS)}")
+            raise ConfigError(f"{argument('output')} is {output}: it must end in .{', .'.join(FORMATS)}")
     elif scores is None:
-        raise ConfigError("output is missing: name the file of the picture, or ask for scores")
-    _check_text("title", title)
+        raise ConfigError(
+            f"{argument('output')} is missing: name the file of the picture, or ask for {argument('scores')}"
+        )
+    _check_text(argument("title"), title)
     if score_range and scores is None:
-        raise ConfigError(f"score_range is {score_range[0]}: it needs scores, the table that it is for")
+        name = argument("score_range", score_range[0])
+        raise ConfigError(f"{name}: it needs {argument('scores')}, the table that it is for")
     ranges = parse_ranges(score_range)
     import_tensorflow()
     import_settings()  # The runs' bindings are compared by the roles of ALF's settings.
@@ -130,7 +133,8 @@ def _read_runs(names, metric):
             print(f"warning: {run.path} is left out: it has no {metric}", file=sys.stderr)
     if not kept:
         columns = sorted({name for _, run in runs for name in run.columns})
-        raise ConfigError(f"metric is {metric!r}: no run has it; there are {', '.join(columns)}")
+        given = f"{argument('metric')} is {metric!r}"
+        raise ConfigError(f"{given}: no run has it; there are {', '.join(columns)}")
     return kept
 
 

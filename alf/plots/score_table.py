@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.plots.groups import find_task
 from alf.plots.scores import estimate, interquartile_mean, mean, median, probability_of_improvement
 
@@ -41,8 +41,8 @@ def parse_ranges(texts):
             is_right = False
         if not is_right:
             raise ConfigError(
-                f"--score_range={text}: it must be ENVIRONMENT=LOW,HIGH, such as CartPole-v1=0,500, and LOW "
-                "must be below HIGH"
+                f"{argument('score_range', text)}: it must be ENVIRONMENT=LOW,HIGH, such as "
+                "CartPole-v1=0,500, and LOW must be below HIGH"
             )
         ranges[name] = low, high
     return ranges
@@ -67,7 +67,7 @@ def collect_scores(groups, score, ranges):
         if len(tasks) > 1 and not ranges:
             raise ConfigError(
                 f"{group.label!r} has runs of {', '.join(sorted(tasks))}: give each environment the range of "
-                "its scores, --score_range=ENVIRONMENT=LOW,HIGH"
+                f"its scores, {argument('score_range', 'ENVIRONMENT=LOW,HIGH')}"
             )
         scores = {name: _normalize(np.array(values), name, ranges) for name, values in sorted(tasks.items())}
         found.append(Scores(group.label, scores))
@@ -75,7 +75,8 @@ def collect_scores(groups, score, ranges):
     for name in ranges:
         if not fnmatch.filter(known, name):
             raise ConfigError(
-                f"--score_range={name}: no run has this environment; there are {', '.join(sorted(known))}"
+                f"{argument('score_range', name)}: no run has this environment; there are "
+                f"{', '.join(sorted(known))}"
             )
     return found
 
@@ -86,7 +87,8 @@ def _normalize(scores, task, ranges):
     for name, (low, high) in ranges.items():
         if fnmatch.fnmatchcase(task, name):
             return (scores - low) / (high - low)
-    raise ConfigError(f"--score_range is not set for {task!r}: give each environment the range of its scores")
+    name = argument("score_range")
+    raise ConfigError(f"{name} is not set for {task!r}: give each environment the range of its scores")
 
 
 def format_scores(groups, name):

@@ -7,7 +7,7 @@ ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces 
 and the user's own bindings replace all of them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,6 @@ def read_what(
     algorithm: str | None,
     steps: int | None,
     settings: Mapping[str, Any],
-    flags: Collection[str] = (),
 ) -> dict[str, Any]:
     """Reads what to train, and settings, into gin's configuration: first the gin files, then the rest.
 
@@ -73,7 +72,7 @@ def read_what(
 
     Args:
         what: `What`.
-        algorithm, steps, settings, flags: as for `find_bindings`.
+        algorithm, steps, settings: as for `find_bindings`.
 
     Returns:
         a dict from names of bindings to values: all that the gin files do not say.
@@ -84,7 +83,7 @@ def read_what(
     parse_config(what.gin_files)
     if algorithm is None and what.env is not None and not what.gin_files:
         algorithm = _PRESET
-    bindings = find_bindings(what.env, algorithm, steps, settings, flags)
+    bindings = find_bindings(what.env, algorithm, steps, settings)
     bind(bindings)
     return bindings
 
@@ -94,7 +93,6 @@ def find_bindings(
     algorithm: str | None,
     steps: int | None,
     settings: Mapping[str, Any],
-    flags: Collection[str] = (),
 ) -> dict[str, Any]:
     """Finds the gin bindings that short names mean. Call it after gin files were read.
 
@@ -103,7 +101,6 @@ def find_bindings(
         algorithm: text, `Experiment.algorithm`; None leaves gin's value.
         steps: int, `StopCriteria.num_env_steps`; None leaves gin's value.
         settings: dict from names, such as "learning_rate", to values (`find_full_names`).
-        flags: names of the flags of a command, for errors.
 
     Returns:
         a dict from names of bindings to values.
@@ -113,7 +110,7 @@ def find_bindings(
     """
     given = {_LOAD: env, "Experiment.algorithm": algorithm, "StopCriteria.num_env_steps": steps}
     bindings = {name: value for name, value in given.items() if value is not None}
-    return bindings | find_full_names(settings, list_used(algorithm), flags)
+    return bindings | find_full_names(settings, list_used(algorithm))
 
 
 def list_used(algorithm: str | None = None) -> set[str]:

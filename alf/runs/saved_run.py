@@ -22,7 +22,7 @@ from alf.core.annotations import FilePath, Nest
 from alf.core.devices import HOST
 from alf.core.files import find_path
 from alf.core.nest_utils import add_leading_dims, find_mismatch
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.games.players import select_policy
 from alf.policies.agent import Agent
 from alf.policies.policy import Policy
@@ -136,7 +136,7 @@ class SavedRun:
         is_int = isinstance(checkpoint, numbers.Integral) and not isinstance(checkpoint, bool)
         if not (isinstance(checkpoint, (str, os.PathLike)) or (is_int and checkpoint >= 0)):
             raise ConfigError(
-                f'checkpoint is {checkpoint!r}: it must be "newest", "best", a number or a path'
+                f'{argument("checkpoint")} is {checkpoint!r}: it must be "newest", "best", a number or a path'
             )
         folder = checkpoints_of(self.root_dir)
         if checkpoint == "best":

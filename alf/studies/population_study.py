@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from alf.errors import ConfigError, EnvError
+from alf.errors import ConfigError, EnvError, argument
 from alf.runs.run_dir import POPULATION_FILE
 from alf.studies.evolution import Evolution
 from alf.studies.lineage import draw_lineage, make_table, write_table
@@ -206,7 +206,7 @@ class PopulationStudy(Study):
         """Raises ConfigError unless the state belongs to a study with the same members and settings."""
         if len(state["orders"]) != num_members:
             raise ConfigError(
-                f"--population is {num_members}: the study in {self.folder!r} has "
+                f"{argument('population')} is {num_members}: the study in {self.folder!r} has "
                 f"{len(state['orders'])} members"
             )
         # The names must be the same, as every order has a value for each. The ranges may differ.

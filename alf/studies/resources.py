@@ -8,7 +8,7 @@ from typing import NamedTuple, get_type_hints
 from alf.config.kinds import NonNegativeFloat, PositiveFloat, PositiveInt
 from alf.config.settings import check_value
 from alf.distributed.cluster import connect
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.studies.placement import Cluster, Machine, find_gpus
 
 _GB = 1e9
@@ -44,18 +44,20 @@ class Resources(NamedTuple):
 def check_resources(resources):
     """Raises ConfigError if `Resources` have a wrong number; without TensorFlow."""
     for name, kind in get_type_hints(Resources, include_extras=True).items():
-        check_value(f"--{name}", getattr(resources, name), kind)
+        check_value(argument(name), getattr(resources, name), kind)
     for name in ("run_cores", "run_gpus"):
         if (number := getattr(resources, name) or 0) > 1 and number % 1:
-            raise ConfigError(f"--{name} is {number:g}: above 1 it must be a whole number")
+            raise ConfigError(f"{argument(name)} is {number:g}: above 1 it must be a whole number")
+    run_memory, max_memory = argument("run_memory"), argument("max_memory")
     if resources.max_memory is not None and resources.run_memory is None:
-        raise ConfigError(f"--max_memory is {resources.max_memory:g}: set --run_memory, the GB of each run")
+        raise ConfigError(f"{max_memory} is {resources.max_memory:g}: set {run_memory}, the GB of each run")
     if resources.run_memory is not None and resources.max_memory is None and not resources.cluster:
-        raise ConfigError(f"--run_memory is {resources.run_memory:g}: set --max_memory, the GB of all runs")
+        raise ConfigError(f"{run_memory} is {resources.run_memory:g}: set {max_memory}, the GB of all runs")
     for name in ("cores", "memory"):
         one, all_ = getattr(resources, f"run_{name}"), getattr(resources, f"max_{name}")
         if None not in (one, all_) and all_ < one:
-            raise ConfigError(f"--max_{name} is {all_:g}: one run needs --run_{name}={one:g}")
+            needed = argument(f"run_{name}", f"{one:g}")
+            raise ConfigError(f"{argument(f'max_{name}')} is {all_:g}: one run needs {needed}")
 
 
 def find_place(resources, num_together=1):
@@ -82,8 +84,8 @@ def _find_cluster(resources, num_together):
         return place
     place.close()  # Nobody else would leave the cluster.
     raise ConfigError(
-        f"--run_cores is {run_cores:g}, --run_gpus {resources.run_gpus:g}, --run_memory "
-        f"{resources.run_memory}: no node of the cluster has so much"
+        f"{argument('run_cores')} is {run_cores:g}, {argument('run_gpus')} {resources.run_gpus:g}, "
+        f"{argument('run_memory')} {resources.run_memory}: no node of the cluster has so much"
     )
 
 
@@ -91,15 +93,16 @@ def _find_machine(resources, num_together):
     cores = sorted(os.sched_getaffinity(0))
     for name in ("max_cores", "run_cores"):
         if (count := getattr(resources, name) or 0) > len(cores):
-            raise ConfigError(f"--{name} is {count:g}: this process may use {len(cores)} cores")
+            raise ConfigError(f"{argument(name)} is {count:g}: this process may use {len(cores)} cores")
     cores, gpus = cores[: resources.max_cores], find_gpus()
     if resources.run_gpus > len(gpus):
         raise ConfigError(
-            f"--run_gpus is {resources.run_gpus:g}: TensorFlow sees {len(gpus)} GPUs in this process; "
-            "CUDA_VISIBLE_DEVICES may hide others"
+            f"{argument('run_gpus')} is {resources.run_gpus:g}: TensorFlow sees {len(gpus)} GPUs in this "
+            "process; CUDA_VISIBLE_DEVICES may hide others"
         )
     if gpus and not resources.run_gpus:
-        print(f"the runs see none of {len(gpus)} GPUs; --run_gpus=1 gives one to each, 0.5 one to each two")
+        some = argument("run_gpus", "1")
+        print(f"the runs see none of {len(gpus)} GPUs; {some} gives one to each, 0.5 one to each two")
     max_at_a_time = resources.max_memory and int(resources.max_memory // resources.run_memory)
     run_cores = _share(resources.run_cores, len(cores), num_together)
     return Machine(cores, run_cores, max_at_a_time, gpus, resources.run_gpus)

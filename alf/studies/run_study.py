@@ -14,7 +14,7 @@ from alf.config.comparison import parse_settings
 from alf.config.hints import explain
 from alf.config.parsing import bind, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import complete, own_config
-from alf.errors import ConfigError, import_extra
+from alf.errors import ConfigError, argument, import_extra
 from alf.runs.digests import DIGESTS_FILE
 from alf.studies.population_study import PopulationStudy
 from alf.studies.resources import check_resources, find_place
@@ -49,7 +49,8 @@ def plan_sweep(root_dir, seeds, grid, resources, replicates=False):
         x.endswith("Experiment.deterministic") and settings[x] != "False" for x in settings
     )
     if replicates and not is_deterministic:
-        raise ConfigError("--replicate is set: the runs must have Experiment.deterministic = True")
+        name = argument("replicate")
+        raise ConfigError(f"{name} is set: the runs must have Experiment.deterministic = True")
     place = find_place(resources)  # Before the folder is made: a wrong flag must leave nothing behind.
     arguments = settings, sweep, seeds, grid, make_arguments
     return lambda on_start: SweepStudy.carry_out(root_dir, config, place, on_start, *arguments)
@@ -81,9 +82,10 @@ def check_sweep(root_dir, seeds, resources):
     _check_flags(root_dir, resources)
     import_extra("matplotlib", "sweep")
     import_optuna()
+    name, listed = argument("seeds"), ",".join(seeds)
     if not seeds or not all(text.strip().isdecimal() for text in seeds):
-        raise ConfigError(f"--seeds is {','.join(seeds)!r}: it must be integers, at least 0, such as 0,1,2")
-    check_once(f"--seeds is {','.join(seeds)}", numbers := [int(text) for text in seeds])
+        raise ConfigError(f"{name} is {listed!r}: it must be integers, at least 0, such as 0,1,2")
+    check_once(f"{name} is {listed}", numbers := [int(text) for text in seeds])
     return numbers
 
 
@@ -91,13 +93,13 @@ def check_population(root_dir, num_members, resources):
     """Checks the flags that need nothing else, without TensorFlow."""
     _check_flags(root_dir, resources)
     if num_members is None or num_members < 2:
-        raise ConfigError(f"--population is {num_members}: it must be an integer, at least 2")
+        raise ConfigError(f"{argument('population')} is {num_members}: it must be an integer, at least 2")
     import_extra("matplotlib", "plot")
 
 
 def _check_flags(root_dir, resources):
     if not root_dir:
-        raise ConfigError("-o is missing: name the folder to write to")
+        raise ConfigError(f"{argument('root_dir')} is missing: name the folder to write to")
     check_resources(resources)
 
 
@@ -117,17 +119,18 @@ def split_sweep(grid):
         sweep = Sweep()
     # Made only to raise its errors now, before anything is written.
     make_pruner(sweep.pruner, sweep.pruner_arguments)
+    named = argument("grid")
     if grid and sweep.search == "optuna":
-        raise ConfigError("--grid is set, but Sweep.search is 'optuna': name a Choice in Sweep.settings")
+        raise ConfigError(f"{named} is set, but Sweep.search is 'optuna': name a Choice in Sweep.settings")
     take_bindings("alf.sweep")
     # Only the ranges: a PolicyPopulation may be the runs' own.
     take_bindings("alf.population", only_read=True)
     drawn = set(map(complete, sweep.settings))
     for name in (*grid, *sweep.settings):
         if name in grid and complete(name) in drawn:
-            raise ConfigError(f"--grid has {name}, and so has Sweep.settings: name it once")
+            raise ConfigError(f"{named} has {name}, and so has Sweep.settings: name it once")
         if f".{name}".endswith(".Experiment.seed"):
-            raise ConfigError("Experiment.seed is set by --seeds, not as a setting to try")
+            raise ConfigError(f"Experiment.seed is set by {argument('seeds')}, not as a setting to try")
     evaluates = any(name.endswith("Trainer.evaluator") for name in settings)
     if sweep.objective.startswith("eval/") and not evaluates:
         raise ConfigError(f"Sweep.objective is {sweep.objective!r}: set Trainer.evaluator")
@@ -168,7 +171,7 @@ def check_trials(config, grid, ranges):
     # In a configuration of its own: a value that is tried must not stay in the configuration of the runs.
     with own_config():
         parse_config([], [config])
-        tried = [("--grid", name, text) for name, texts in grid.items() for text in texts]
+        tried = [(argument("grid"), name, text) for name, texts in grid.items() for text in texts]
         for name, values in ranges.items():
             # Both ends of a range stand for all numbers between them.
             some = getattr(values, "values", None) or values.limits

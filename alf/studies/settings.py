@@ -9,7 +9,7 @@ from alf.config.kinds import NonNegativeInt, PositiveInt, Text
 from alf.config.settings import Role, Seed, configurable
 from alf.config.short_names import find_full_name
 from alf.config.values import read_value
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.studies.evolution import Mutation, Replacement
 from alf.studies.ranges import Range, check_names, check_settings
 
@@ -100,16 +100,16 @@ def parse_grid(texts):
     for text in texts:
         name, _, values = (part.strip() for part in text.partition("="))
         if not name or not values:
-            raise ConfigError(f"--grid={text}: it must be NAME=[VALUE, ...]")
+            raise ConfigError(f"{argument('grid', text)}: it must be NAME=[VALUE, ...]")
         if name in grid:
-            raise ConfigError(f"--grid has {name} twice: name it once")
+            raise ConfigError(f"{argument('grid')} has {name} twice: name it once")
         try:
             grid[name] = read_value(values)
         except ConfigError as error:
-            raise ConfigError(f"--grid={text}: {error}") from None
+            raise ConfigError(f"{argument('grid', text)}: {error}") from None
         if not isinstance(grid[name], (list, tuple)):
             raise ConfigError(
-                f"--grid={name}={values}: it must be a list of one or more values, [VALUE, ...]"
+                f"{argument('grid', text)}: it must be a list of one or more values, [VALUE, ...]"
             )
     return grid
 
@@ -126,7 +126,7 @@ def name_grid(grid, used=()):
     """
     named, names = {}, []
     for name, values in grid.items():
-        flag = f"--grid={name}={list(values)}"
+        flag = f"{argument('grid')} {name}={list(values)}"
         try:
             full_name = find_full_name(name, used)
         except ConfigError as error:
@@ -134,7 +134,7 @@ def name_grid(grid, used=()):
         if not values:
             raise ConfigError(f"{flag}: it must be a list of one or more values, [VALUE, ...]")
         names.append(full_name)
-        check_names("--grid", names)
+        check_names(argument("grid"), names)
         # Gin's texts of the values, which are the same for 0.1 and 1e-1.
         named[full_name] = list(map(repr, values))
         check_once(flag, named[full_name])

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from alf.config.settings import Role
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.plots.runs import read_run
 from alf.runs.progress_file import PROGRESS_FILE
 from alf.runs.run_dir import SWEEP_FILE, has_checkpoints
@@ -182,8 +182,8 @@ class SweepStudy(Study):
         if missing:
             ours, theirs = (", ".join(map(str, seeds)) for seeds in (self._seeds, missing))
             raise ConfigError(
-                f"--seeds is {ours}: the sweep in {self.folder!r} also has {theirs}; name all of them, and "
-                "more if you like"
+                f"{argument('seeds')} is {ours}: the sweep in {self.folder!r} also has {theirs}; name all of "
+                "them, and more if you like"
             )
         if not os.path.exists(path):
             raise damaged(path, "it is missing, but there are runs")

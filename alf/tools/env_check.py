@@ -121,7 +121,7 @@ def check(
     limits |= {"step_timeout": step_timeout, "start_timeout": start_timeout}
     with own_config():
         parse_config(named.gin_files)
-        bindings = find_bindings(None, None, None, settings, (*limits,))
+        bindings = find_bindings(None, None, None, settings)
         bind(bindings)
         with wrong_calls_are_config_errors():
             env, arguments = _read_arguments(named.env)

@@ -19,7 +19,7 @@ from alf.core.annotations import FilePath
 from alf.data_structures import count_transitions
 from alf.drivers import OfflineDriver
 from alf.drivers.stage_clock import STORE, TRAIN
-from alf.errors import ConfigError
+from alf.errors import ConfigError, argument
 from alf.runs.presets import make_parts, read_what
 from alf.runs.saved_run import SavedRun
 from alf.runs.what import find_what
@@ -32,9 +32,6 @@ from alf.version import __version__
 
 _WARM_UP = 0.2  # the length of the warm-up, as a fraction of the measured time
 _STAGES_SECONDS = 2.0  # seconds between two updates of the bottleneck in the display
-
-
-_FLAGS = ("algorithm", "steps", "measure_seconds", "sample_only", "checkpoint")
 
 
 class Speed(NamedTuple):
@@ -94,11 +91,12 @@ def benchmark(
     """
     named = find_what(*what)
     if named.run is None and checkpoint is not None:
-        raise ConfigError(f"checkpoint is {checkpoint!r}: it needs the folder of the run that has it")
+        name = argument("checkpoint")
+        raise ConfigError(f"{name} is {checkpoint!r}: it needs the folder of the run that has it")
     saved = SavedRun(named.run) if named.run else None
     with contextlib.ExitStack() as stack:
         with own_config(), wrong_calls_are_config_errors():
-            bindings = read_what(named, algorithm, steps, settings, _FLAGS)
+            bindings = read_what(named, algorithm, steps, settings)
             if saved is not None:
                 saved.check_modules()
             driver, learner = make_parts()

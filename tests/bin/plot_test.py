@@ -163,8 +163,8 @@ def test_what_is_wrong_is_one_line(call, folder, subtests):
     output = "--output=wrong.png"
     columns = "env_steps, metrics/AverageReturn, seconds, train/loss"
     cases = {
-        ("runs",): (2, "-o is missing: name the file of the picture, or ask for scores"),
-        ("runs", output, "--score_range=*=0,1"): (2, "--score_range is *=0,1: it needs scores, the table"),
+        ("runs",): (2, "-o is missing: name the file of the picture, or ask for --scores"),
+        ("runs", output, "--score_range=*=0,1"): (2, "--score_range=*=0,1: it needs --scores, the table"),
         ("runs", "--scores=last", "--score_range=*=1"): (2, "--score_range=*=1: it must be ENVIRONMENT=LOW,"),
         ("all=runs", "all=dqn", "--scores=last", output): (2, "'all' has runs of A-v1, B-v1: give each"),
         (output,): (2, "no run is named: alf plot DIR... -o FILE.png"),

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """The setting that a short name means, for each algorithm."""
 
+import contextlib
 import re
 
 import gin
@@ -11,7 +12,7 @@ from alf.config.parsing import bind, parse_config
 from alf.config.registry import own_config
 from alf.config.short_names import find_full_name, find_full_names
 from alf.config.values import FlagValue
-from alf.errors import ConfigError
+from alf.errors import ConfigError, arguments_are_flags
 from alf.runs.presets import list_preset
 
 registry.import_settings()
@@ -41,22 +42,29 @@ MEANT = {
     ("sac", "actor/Adam.learning_rate"): "actor/Adam.learning_rate",
 }
 REFUSED = {
-    ("ppo", "batch_size"): "--batch_size is not clear: write --num_envs",
-    ("ppo", "tau"): "--tau is not clear: write --DqnAlgorithm.tau or --SacAlgorithm.tau",
-    ("sac", "fc_layer_params"): "not clear: write --CriticsNetwork.fc_layer_params or --PolicyNetwork",
-    ("sac", "rnn"): "--rnn is not clear: write --CriticsNetwork.rnn or --PolicyNetwork.rnn",
-    ("ppo", "network"): "--network is not clear: write --ActorCriticPolicy.network or --SacPolicy.network or",
+    ("ppo", "batch_size"): "batch_size is not clear: write num_envs",
+    ("ppo", "tau"): "tau is not clear: write DqnAlgorithm.tau or SacAlgorithm.tau",
+    ("sac", "fc_layer_params"): "not clear: write CriticsNetwork.fc_layer_params or PolicyNetwork",
+    ("sac", "rnn"): "rnn is not clear: write CriticsNetwork.rnn or PolicyNetwork.rnn",
+    ("ppo", "network"): "network is not clear: write ActorCriticPolicy.network or SacPolicy.network or",
     ("ppo", "vf_coef"): "vf_coef .*is called PPOAlgorithm.value_loss_weight here .Stable-Baselines3: of half",
-    ("ppo", "learning_ratee"): "--learning_ratee: there is no such setting; did you mean learning_rate",
-    ("ppo", "Qqqqq.x"): "^--Qqqqq.x: No configurable matching 'Qqqqq'; `alf settings` lists them$",
-    ("ppo", "Adan.epsilon"): "; did you mean --Adam.epsilon=VALUE or --AdamW.epsilon=VALUE [?]$",
-    ("ppo", "Adam.epsilo"): "; did you mean --Adam.epsilon=VALUE [?]$",
+    ("ppo", "learning_ratee"): "learning_ratee: there is no such setting; did you mean learning_rate",
+    ("ppo", "Qqqqq.x"): "^Qqqqq.x: No configurable matching 'Qqqqq'; `alf settings` lists them$",
+    ("ppo", "Adan.epsilon"): "; did you mean Adam.epsilon=VALUE or AdamW.epsilon=VALUE [?]$",
+    ("ppo", "Adam.epsilo"): "; did you mean Adam.epsilon=VALUE [?]$",
     (
         "ppo",
         "Experiment.discount",
-    ): "; did you mean .*--DqnAlgorithm.discount=VALUE [?]$",
+    ): "; did you mean .*DqnAlgorithm.discount=VALUE [?]$",
+    # Names that mean something else elsewhere.
+    ("ppo", "decay"): "^decay is not clear: write RMSprop.rho .* or a schedule as learning_rate$",
+    ("ppo", "entropy"): "^entropy is not clear: write entropy_weight .* or target_entropy",
+    ("ppo", "checkpoint"): "^checkpoint is not clear: write initial_checkpoint",
+    ("ppo", "experiment"): "write MlflowTracker.experiment; experiment .Sample Factory.: -o DIR",
+    ("ppo", "num_policies"): "write PolicyPopulation.num_policies; num_policies .Sample Factory. is called",
+    ("ppo", "policy_kwargs"): "ActorCriticNetwork.fc_layer_params for net_arch",
     ("ppo", "env"): "write the environment itself, as in `alf train CartPole-v1`",
-    ("ppo", "root_dir"): "write -o DIR",
+    ("ppo", "root_dir"): "write root_dir=DIR",
 }
 
 
@@ -69,6 +77,53 @@ def test_a_name_means(algorithm, name):
 def test_a_name_is_refused(algorithm, name):
     with pytest.raises(ConfigError, match=REFUSED[algorithm, name]):
         find_full_name(name, list_preset(algorithm))
+
+
+# Names that are near to no setting, or to a wrong one: what the answer names.
+ANSWERS = {
+    "num_minibatches_to_accumulate": "DriverSettings.max_waiting_batches",
+    "min_traj_buffers_per_worker": "nothing to set",
+    "actor_worker_gpus": "WorkerSettings.gpus",
+    "reset_timeout_seconds": "WorkerSettings.step_timeout",
+    "learner_main_loop_num_cores": "Experiment.intra_op_threads",
+    "train_in_background_thread": "always",
+    "sampler_only": "alf benchmark --sample_only",
+    "pbt_optimize_batch_size": "Population.settings",
+    "num_aggregation_workers": "RayCollectors.max_joined_answers",
+    "placement_strategy": "CollectorSettings.placement",
+    "num_cpus_per_worker": "CollectorSettings.num_cpus",
+    "num_gpus_per_worker": "CollectorSettings.num_gpus",
+    "num_multi_gpu_tower_stacks": "DriverSettings.prefetch",
+    "min_time_s_per_reporting": "Summaries.interval",
+    "framework": "nothing to set",
+    "after_train_step": "after_update",
+    "start_method": "nothing to set",
+    "verbose": "--verbosity=-1",
+    "env_f": "alf.environments.load.name",
+    "is_eval": "eval/",
+    "unroll_with_grad": "no counterpart",
+    "rollout_state_spec": "state_spec of the policy",
+    "predict_state_spec": "state_spec of the policy",
+    "empty_cache": "nothing to set",
+    "update_counter_every_mini_batch": "nothing to set",
+    "pinned": "DriverSettings.prefetch",
+    "entropy": "entropy_weight",
+    "checkpoint": "initial_checkpoint",
+    "decay": "RMSprop.rho",
+}
+
+
+@pytest.mark.parametrize("is_of_command", [False, True])
+def test_a_name_of_another_library_is_answered_and_not_taken(is_of_command, subtests):
+    for name, answer in ANSWERS.items():
+        with subtests.test(name), contextlib.ExitStack() as stack:
+            caught = stack.enter_context(pytest.raises(ConfigError))
+            if is_of_command:
+                stack.enter_context(arguments_are_flags("train", ["steps", "output"]))
+            find_full_names({name: 1}, list_preset("ppo"))
+        text = str(caught.value)
+        assert answer in text and "did you mean" not in text
+        assert text.startswith(f"{'--' * is_of_command}{name}")
 
 
 def test_a_macro_of_the_configuration_or_of_the_same_command_line():
@@ -84,8 +139,8 @@ def test_a_macro_of_the_configuration_or_of_the_same_command_line():
 
 def test_all_names_that_are_wrong_are_in_one_message():
     names = {"nothing": 1, "stepz": 2, "gamma": 0.9, "Adan.x": 3, "batch_size": 4}
-    with pytest.raises(ConfigError) as caught:
-        find_full_names(names, list_preset("ppo"), ["steps", "output"])
+    with pytest.raises(ConfigError) as caught, arguments_are_flags("train", ["steps", "output"]):
+        find_full_names(names, list_preset("ppo"))
     assert re.findall(r"--([\w.]+)(?:: | is not)", str(caught.value)) == [
         "nothing",
         "stepz",

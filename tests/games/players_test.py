@@ -280,9 +280,7 @@ def test_players_of_agents_with_different_spaces(is_group, text, returns):
 
 @pytest.mark.parametrize("text", ["hunter", "cat=prey,mouse=hunter", "cat=hunter,mouse=hunter@3"])
 def test_a_player_that_was_made_for_other_spaces_is_one_line(text):
-    with pytest.raises(
-        ConfigError, match="^--policy: '.*' cannot act for '.*', because .* the spaces of '.*'"
-    ):
+    with pytest.raises(ConfigError, match="^policy: '.*' cannot act for '.*', because .* the spaces of '.*'"):
         add_players(Saved(), make_chasers()[0], Chase(), text)
 
 

@@ -39,18 +39,18 @@ def test_ranges_make_the_scores_of_tasks_comparable():
 
 
 WRONG_RANGES = {
-    ("A-v1",): "--score_range=A-v1: it must be ENVIRONMENT=LOW,HIGH, such as CartPole-v1=0,500",
-    ("0,1",): "--score_range=0,1: it must be",
-    ("=0,1",): "--score_range==0,1: it must be",
-    ("A-v1=0",): "--score_range=A-v1=0: it must be",
-    ("A-v1=0,1,2",): "--score_range=A-v1=0,1,2: it must be",
-    ("A-v1=1,1",): "--score_range=A-v1=1,1: it must be .*LOW must be below HIGH",
-    ("A-v1=0,nan",): "--score_range=A-v1=0,nan: it must be",
-    ("A-v1=0,inf",): "--score_range=A-v1=0,inf: it must be",
-    ("A-v1=0,x",): "--score_range=A-v1=0,x: it must be",
-    (): "'a' has runs of A-v1, B-v1: give each environment the range of its scores, --score_range=ENVIR",
-    ("A-v1=0,1",): "--score_range is not set for 'B-v1': give each environment the range of its scores",
-    ("*=0,1", "C*=0,1"): r"--score_range=C\*: no run has this environment; there are A-v1, B-v1",
+    ("A-v1",): "score_range=A-v1: it must be ENVIRONMENT=LOW,HIGH, such as CartPole-v1=0,500",
+    ("0,1",): "score_range=0,1: it must be",
+    ("=0,1",): "score_range==0,1: it must be",
+    ("A-v1=0",): "score_range=A-v1=0: it must be",
+    ("A-v1=0,1,2",): "score_range=A-v1=0,1,2: it must be",
+    ("A-v1=1,1",): "score_range=A-v1=1,1: it must be .*LOW must be below HIGH",
+    ("A-v1=0,nan",): "score_range=A-v1=0,nan: it must be",
+    ("A-v1=0,inf",): "score_range=A-v1=0,inf: it must be",
+    ("A-v1=0,x",): "score_range=A-v1=0,x: it must be",
+    (): "'a' has runs of A-v1, B-v1: give each environment the range of its scores, score_range=ENVIR",
+    ("A-v1=0,1",): "score_range is not set for 'B-v1': give each environment the range of its scores",
+    ("*=0,1", "C*=0,1"): r"score_range=C\*: no run has this environment; there are A-v1, B-v1",
 }
 
 

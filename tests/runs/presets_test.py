@@ -184,7 +184,7 @@ def test_names():
         "Experiment.algorithm": "dqn",
         "DqnAlgorithm.discount": 0.9,
     }
-    with pytest.raises(ConfigError, match="--qqq: there is no such setting"):
+    with pytest.raises(ConfigError, match="qqq: there is no such setting"):
         find_bindings("CartPole-v1", "ppo", 100, {"qqq": 1})
 
 

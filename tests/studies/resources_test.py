@@ -13,23 +13,23 @@ from alf.studies.placement import find_gpus
 from alf.studies.resources import Resources, check_resources, find_place
 
 WRONG = {
-    "run_cores": (dict(run_cores=0), "--run_cores is 0: it must be a number above 0"),
-    "max_cores": (dict(max_cores=0), "--max_cores is 0: it must be an integer, at least 1"),
-    "run_gpus": (dict(run_gpus=-1), "--run_gpus is -1: it must be a number at least 0"),
-    "a GPU and a half": (dict(run_gpus=1.5), "--run_gpus is 1.5: above 1 it must be a whole number"),
-    "few cores": (dict(max_cores=1, run_cores=2), "--max_cores is 1: one run needs --run_cores=2"),
-    "memory": (dict(max_memory=4.0), "--max_memory is 4: set --run_memory"),
-    "run_memory": (dict(run_memory=4.0), "--run_memory is 4: set --max_memory"),
+    "run_cores": (dict(run_cores=0), "run_cores is 0: it must be a number above 0"),
+    "max_cores": (dict(max_cores=0), "max_cores is 0: it must be an integer, at least 1"),
+    "run_gpus": (dict(run_gpus=-1), "run_gpus is -1: it must be a number at least 0"),
+    "a GPU and a half": (dict(run_gpus=1.5), "run_gpus is 1.5: above 1 it must be a whole number"),
+    "few cores": (dict(max_cores=1, run_cores=2), "max_cores is 1: one run needs run_cores=2"),
+    "memory": (dict(max_memory=4.0), "max_memory is 4: set run_memory"),
+    "run_memory": (dict(run_memory=4.0), "run_memory is 4: set max_memory"),
     "little memory": (
         dict(max_memory=1.0, run_memory=2.0),
-        "--max_memory is 1: one run needs --run_memory=2",
+        "max_memory is 1: one run needs run_memory=2",
     ),
-    "no memory": (dict(max_memory=1.0, run_memory=0.0), "--run_memory is 0.0: it must be a number above 0"),
+    "no memory": (dict(max_memory=1.0, run_memory=0.0), "run_memory is 0.0: it must be a number above 0"),
 }
 NO_ROOM = {
-    "no GPUs": (dict(run_gpus=1000), "--run_gpus is 1000: TensorFlow sees [0-9]+ GPUs in this process"),
-    "many cores": (dict(max_cores=9999), "--max_cores is 9999: this process may use [0-9]+ cores"),
-    "many run_cores": (dict(run_cores=9999), "--run_cores is 9999: this process may use"),
+    "no GPUs": (dict(run_gpus=1000), "run_gpus is 1000: TensorFlow sees [0-9]+ GPUs in this process"),
+    "many cores": (dict(max_cores=9999), "max_cores is 9999: this process may use [0-9]+ cores"),
+    "many run_cores": (dict(run_cores=9999), "run_cores is 9999: this process may use"),
     "no answer": (dict(ray_address="127.0.0.1:1"), "no Ray cluster answers at '127.0.0.1:1'"),
 }
 
@@ -86,7 +86,7 @@ def test_runs_see_no_gpu_by_default_and_a_line_says_so(monkeypatch, capsys):
     find_place(Resources()).start([], "")
     find_place(Resources(run_gpus=1)).start([], "")
     assert started == [[], ["0"]]
-    assert re.fullmatch(r"the runs see none of 2 GPUs; --run_gpus=1 .*\n", capsys.readouterr().out)
+    assert re.fullmatch(r"the runs see none of 2 GPUs; run_gpus=1 .*\n", capsys.readouterr().out)
 
 
 def test_which_gpus_the_runs_share(monkeypatch, subtests):

@@ -42,21 +42,21 @@ def test_a_grid_is_the_literal_product():
 
 
 WRONG_GRIDS = {
-    "no value": (["SGD.momentum"], "--grid=SGD.momentum: it must be NAME="),
-    "no name": (["=[1]"], "--grid==.1.: it must be NAME="),
-    "empty": (["SGD.momentum=[]"], r"--grid=SGD.momentum=\[\]: it must be a list of one or more values"),
-    "no list": (["SGD.momentum=3"], "--grid=SGD.momentum=3: it must be a list"),
-    "a text": (["SGD.momentum='12'"], "--grid=SGD.momentum='12': it must be a list"),
-    "twice": (["SGD.momentum=[1]", "SGD.momentum=[2]"], "^--grid has SGD.momentum twice: name it once$"),
+    "no value": (["SGD.momentum"], "grid=SGD.momentum: it must be NAME="),
+    "no name": (["=[1]"], "grid==.1.: it must be NAME="),
+    "empty": (["SGD.momentum=[]"], r"grid SGD.momentum=\[\]: it must be a list of one or more values"),
+    "no list": (["SGD.momentum=3"], "grid=SGD.momentum=3: it must be a list"),
+    "a text": (["SGD.momentum='12'"], "grid=SGD.momentum='12': it must be a list"),
+    "twice": (["SGD.momentum=[1]", "SGD.momentum=[2]"], "^grid has SGD.momentum twice: name it once$"),
     "two names": (
         ["x/LogUniform.low=[1]", "x/alf.population.LogUniform.low=[2]"],
-        "^--grid has x/LogUniform.low and x/alf.population.LogUniform.low, which are the same: name it once$",
+        "^grid has x/LogUniform.low and x/alf.population.LogUniform.low, which are the same: name it once$",
     ),
-    "value twice": (["SGD.momentum=[0.1, 2, 1e-1]"], "--grid=SGD.momentum=.*: 0.1 is there twice"),
-    "broken": (["SGD.momentum=[1, "], "--grid=SGD.momentum=.1,: it must be a list"),
+    "value twice": (["SGD.momentum=[0.1, 2, 1e-1]"], "grid SGD.momentum=.*: 0.1 is there twice"),
+    "broken": (["SGD.momentum=[1, "], "grid=SGD.momentum=.1, : it must be a list"),
     "reference": (
         ["SGD.momentum=[@Nothing]"],
-        "--grid=SGD.momentum=.@Nothing.: .*@Nothing",
+        "grid=SGD.momentum=.@Nothing.: .*@Nothing",
     ),
 }
 
