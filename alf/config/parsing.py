@@ -272,25 +272,27 @@ def wrong_calls_are_config_errors():
     """
     try:
         yield
-    except ConfigError:
-        raise
+    except ConfigError as error:
+        # As it was raised: gin adds its calls to the text.
+        original = _find_original(error)
+        raise original from original.__cause__
     except Exception as error:
         called = find_calls(error)
         explanation = "" if isinstance(error, ModuleNotFoundError) else explain_call(error, called)
         if explanation is None:
-            raise error from _find_cause(error)
+            raise error from _find_original(error).__cause__
         where = "".join(f"{name}: " for name in called[:1])
         raise ConfigError(f"{where}{first_line(error)}{explanation}") from error
 
 
-def _find_cause(error):
-    """Returns the cause of an error, such as the traceback of a worker process.
+def _find_original(error):
+    """Returns the error that gin has raised again, with its cause, such as the traceback of a worker process.
 
-    Gin raises errors again, as objects of a subclass without the cause; the original is their context.
+    Gin's are objects of a subclass without the cause; the original is their context.
     """
     while error.__cause__ is None and type(error.__context__) in type(error).__bases__:
         error = error.__context__
-    return error.__cause__
+    return error
 
 
 def first_line(error):

@@ -3,7 +3,7 @@
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from alf.config import registry
@@ -34,12 +34,18 @@ _UNCLEAR = {
 }
 
 
-def find_full_names(settings: Mapping[str, Any], used: Collection[str]) -> dict[str, Any]:
+def find_full_names(
+    settings: Mapping[str, Any],
+    used: Collection[str],
+    list_arguments: Callable[[], Collection[str]] = lambda: (),
+) -> dict[str, Any]:
     """Returns `settings` by the names that gin files have for them (`find_full_name`).
 
     Args:
         settings: dict from names to values, of which each `FlagValue` is read.
         used: passed to `find_full_name`.
+        list_arguments: callable () -> the names of the arguments of the environment's constructor, which a
+            wrong name may mean.
 
     Raises:
         ConfigError: for all names that are wrong, also misspelt flags; for a value that is wrong or missing.
@@ -52,6 +58,10 @@ def find_full_names(settings: Mapping[str, Any], used: Collection[str]) -> dict[
             shown = "VALUE" if isinstance(value, FlagValue) else value
             found[name if name in macros else find_full_name(name, used, shown)] = value
         except ConfigError as error:
+            if name in list_arguments():
+                full = argument(f"load.{name}", show(value))
+                wrong.append(f"{argument(name)} is an argument of the environment: write {full}")
+                continue
             meant = difflib.get_close_matches(name, known_arguments(), n=1, cutoff=0.75)
             kind = "flag" if is_command() else "argument"
             hint = f": there is no such {kind}; did you mean {argument(meant[0])} ?" if meant else ""

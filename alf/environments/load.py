@@ -1,10 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Makes a batched environment from a name."""
 
-import difflib
 import functools
 import importlib
-import importlib.metadata
 import inspect
 import sys
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from alf.environments.atari import load_atari
 from alf.environments.envpool import load_envpool
 from alf.environments.gymnasium_env import GymnasiumEnvironment
 from alf.environments.multi_agent_env import MultiAgentEnvironment
+from alf.environments.names import find_callable, find_newer, find_spec
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError, import_extra
 from alf.workers import make_limited, make_rendered, takes_argument
@@ -79,7 +78,7 @@ def load(
     Raises:
         ConfigError: if `name` is unknown or a setting is wrong. Errors of the environment pass through.
     """
-    name = _find_callable(name)
+    name = find_callable(name)
     # Only the arguments that are set, so that gin's bindings of `load_atari` and the others count otherwise.
     wanted: dict[str, Any] = {}
     if info_keys != ():
@@ -117,6 +116,12 @@ def load(
         if "mujoco" in str(constructor):
             import_extra("mujoco", "mujoco")  # Its error says how to install it.
         raise
+    except ImportError as error:  # of an old version, such as HalfCheetah-v2
+        newer = None if callable(name) else find_newer(find_spec(name))
+        if newer is None:
+            raise
+        reason = str(error).partition("\n")[0]  # without the calls that gin adds
+        raise ConfigError(f"load.name is {name!r}: {reason} Write {newer}") from error
 
 
 def _check_arguments_of_make(kwargs, constructor=None):
@@ -142,7 +147,7 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
         ConfigError: if `name` is unknown, or names environments that step in C++, which `load` makes
             together.
     """
-    name = _find_callable(name)
+    name = find_callable(name)
     if str(name).startswith(("ALE/", "envpool:")):
         raise ConfigError(f"load.name is {name!r}: environments that step in C++ cannot be made one by one")
     if str(name).startswith("pettingzoo:"):
@@ -156,15 +161,15 @@ def find_env_fn(name, max_episode_steps=None, info_keys=(), **kwargs):
 
 def has_vector_entry(name):
     """Whether `name` is an id that has its own vector environment, and that can be imported."""
-    name = _find_callable(name)
+    name = find_callable(name)
     is_id = not callable(name) and not str(name).startswith(("ALE/", "envpool:", "pettingzoo:"))
-    return is_id and _can_import_vector_entry(_find_spec(name))
+    return is_id and _can_import_vector_entry(find_spec(name))
 
 
 def _bind(name, batch_size, limit, kwargs):
     """Returns B callables that each make the environment `name`, and its constructor."""
     if not callable(name):
-        spec = _find_spec(name)
+        spec = find_spec(name)
         _check_arguments_of_make(kwargs, spec.entry_point)
         return _bind_registered(spec, batch_size, {**limit, **kwargs}), spec.entry_point
     makes = _bind_call(name, batch_size, kwargs)
@@ -224,34 +229,6 @@ def _render_or_step(makes, num_workers, constructor, render_mode):
     makes = [functools.partial(make_rendered, make, constructor, render_mode) for make in makes]
     # Mesa, which draws where there is no graphics card, crashes beside TensorFlow: both bring LLVM.
     return makes, 1 if can_pickle(makes) else "thread" if num_workers == "thread" else 0
-
-
-def _find_callable(name):
-    """Returns the class or function of "module:Class"; any other `name` as it is."""
-    module, _, attribute = name.rpartition(":") if isinstance(name, str) else ("", "", "")
-    if not module or module in ("envpool", "pettingzoo") or name.startswith("pettingzoo:"):
-        return name
-    # A module that registers ids may also have an attribute of that name; then the id is meant.
-    found = getattr(importlib.import_module(module), attribute, None)
-    return found if callable(found) and attribute not in gymnasium.registry else name
-
-
-def _find_spec(name):
-    module, _, env_id = str(name).rpartition(":")
-    if module:
-        # The import registers the id. Worker processes get the spec itself, and need not import the module.
-        importlib.import_module(module)
-    elif env_id not in gymnasium.registry:
-        # Gymnasium before version 1 called the functions by which packages such as MinAtar register ids.
-        namespace = env_id.partition("/")[0]
-        for register in importlib.metadata.entry_points(group="gymnasium.envs", name=namespace):
-            register.load()()
-    try:
-        return gymnasium.spec(env_id)
-    except gymnasium.error.Error as error:
-        close = difflib.get_close_matches(env_id, list(gymnasium.registry))
-        hint = f" Close matches: {', '.join(close)}." if close else ""
-        raise ConfigError(f"load.name: no Gymnasium environment {name!r} ({error}).{hint}") from error
 
 
 def _can_import_vector_entry(spec):

@@ -7,6 +7,7 @@ ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces 
 and the user's own bindings replace all of them.
 """
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from alf.config.short_names import find_full_names
 from alf.core.annotations import NestedSpec
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
+from alf.environments.names import list_arguments
 from alf.learner.learner import Learner
 from alf.networks.encoders import NatureEncoder, choose_image_encoder
 from alf.networks.images import is_image
@@ -110,7 +112,9 @@ def find_bindings(
     """
     given = {_LOAD: env, "Experiment.algorithm": algorithm, "StopCriteria.num_env_steps": steps}
     bindings = {name: value for name, value in given.items() if value is not None}
-    return bindings | find_full_names(settings, list_used(algorithm))
+    name = registry.list_bindings().get(("", "alf.environments.load"), {}).get("name") if env is None else env
+    arguments = functools.partial(list_arguments, name)
+    return bindings | find_full_names(settings, list_used(algorithm), arguments)
 
 
 def list_used(algorithm: str | None = None) -> set[str]:

@@ -228,9 +228,9 @@ def test_an_id_may_have_an_argument_that_only_vector_environments_get(register):
 
 STEPS_TOGETHER, STEPS_ONE_BY_ONE = "CartPole-v1", "MountainCar-v0"
 WRONG = [
-    (lambda: load("CartPol-v1", 2), r"load\.name.*'CartPol-v1'.*Close.*CartPole-v1"),
-    (lambda: load("CartPole-v9", 2), r"load\.name.*'CartPole-v9'.*Close.*CartPole-v1"),
-    (lambda: load("CartPole", 2), r"load\.name.*'CartPole'.*Close.*CartPole-v1"),
+    (lambda: load("CartPol-v1", 2), r"load\.name.*'CartPol-v1'.*did you mean.*CartPole-v1"),
+    (lambda: load("CartPole-v9", 2), r"load\.name.*'CartPole-v9'.*did you mean.*CartPole-v1"),
+    (lambda: load("CartPole", 2), r"load\.name.*'CartPole'.*did you mean.*CartPole-v1"),
     (lambda: load("Nowhere/Nothing-v3", 2), r"load\.name.*'Nowhere/Nothing-v3'"),
     (lambda: load("not an id!", 2), r"load\.name.*'not an id!'"),
     (lambda: load("", 2), r"load\.name.*''"),
@@ -262,9 +262,8 @@ def test_a_wrong_setting_is_named(subtests):
 
 def test_errors_of_what_it_calls_pass_through(register):
     register("AlfTest-v0", vector_entry_point="no_such_package.cartpole:Env")
-    for name in ("AlfTest-v0", "no_such_package:MountainCar-v0"):
-        with pytest.raises(ModuleNotFoundError, match="no_such_package"):
-            load(name, 2)
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"):
+        load("AlfTest-v0", 2)
     for name in (STEPS_TOGETHER, STEPS_ONE_BY_ONE):
         with pytest.raises(TypeError, match="no_such_argument"):
             load(name, 2, no_such_argument=1)
