@@ -55,6 +55,8 @@ EXTRAS = {
     "cuda": ["tensorflow[and-cuda]"],
     # Gymnasium's extra knows which MuJoCo its environments fit.
     "mujoco": ["gymnasium[mujoco]"],
+    # The suite with Gymnasium's interface. No dm_control fits MuJoCo 4 yet.
+    "dm_control": ["shimmy>=2", "dm_control>=1.0.10", "mujoco<4"],
     # LunarLander and the walkers.
     "box2d": ["gymnasium[box2d]"],
     # Tasks. MinAtar brings Matplotlib and Seaborn, which draw its games.

@@ -48,8 +48,9 @@ def load(
         name: text or callable. A Gymnasium id such as "CartPole-v1"; "module:id" first imports the module,
             which registers the id; "module:Class" is a class or function of the module. `load_atari` loads
             "ALE/Pong-v5", `load_envpool` loads "envpool:Pong-v5", `load_pettingzoo` loads
-            "pettingzoo:pettingzoo.classic.connect_four_v3:env". Or a callable that returns one environment: a
-            `gymnasium.Env`, or an unbatched TF-Agents `PyEnvironment`.
+            "pettingzoo:pettingzoo.classic.connect_four_v3:env". "dm_control:cartpole/balance" is a task of
+            dm_control's suite. Or a callable that returns one environment: a `gymnasium.Env`, or an unbatched
+            TF-Agents `PyEnvironment`.
         batch_size: number of sub-environments, B, or of games with several agents. In an experiment it
             follows from `Experiment.num_envs`, and must not be set.
         seed: int or None, for the first reset.

@@ -10,19 +10,22 @@ import importlib.util
 import inspect
 import os
 import re
+import warnings
 from typing import Any
 
 import gymnasium
 
-from alf.errors import ConfigError
+from alf.errors import ConfigError, import_extra
 
 
 def find_callable(name: Any) -> Any:
-    """Returns the class or function of "module:Class"; any other `name` as it is.
+    """Returns the callable of "module:Class", the id of "dm_control:TASK"; any other `name` as it is.
 
     Raises:
         ConfigError: if there is no such module. Errors of the module pass through.
     """
+    if isinstance(name, str) and name.startswith("dm_control:"):
+        return _find_dm_control_id(name.removeprefix("dm_control:"))
     module, _, attribute = name.rpartition(":") if isinstance(name, str) else ("", "", "")
     if not module or module in ("envpool", "pettingzoo") or name.startswith("pettingzoo:"):
         return name
@@ -69,6 +72,15 @@ def list_arguments(name: Any) -> list[str]:
             make = gymnasium.envs.registration.load_env_creator(str(find_spec(make).entry_point))
         return list(inspect.signature(make).parameters)
     return []
+
+
+def _find_dm_control_id(task):
+    """Returns the Gymnasium id of a task of dm_control's suite, "DOMAIN/TASK"."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # dm_control looks for a screen, which only its viewer needs
+        for module in ("dm_control", "shimmy"):  # shimmy registers the ids if dm_control is there
+            import_extra(module, "dm_control")
+    return f"dm_control/{task.replace('/', '-')}-v0"
 
 
 def _import(module, name):
