@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Groups runs into curves, for example runs that only differ in their seeds, and names the curves."""
 
+import os
 import re
 from typing import NamedTuple
 
@@ -84,6 +85,23 @@ def find_target(all_settings, metric):
     texts = {_find_value(settings, f"StopCriteria.{name}") for settings in all_settings}
     text = texts.pop() if len(texts) == 1 else "None"
     return None if text == "None" else float(text)
+
+
+def name_folders(groups):
+    """Returns a name for each group of runs from the folders where they are, a list of different texts.
+
+    Args:
+        groups: list of lists of the paths of runs.
+    """
+    groups = [[os.path.abspath(path) for path in paths] for paths in groups]
+    folders = [os.path.commonpath(paths) for paths in groups]
+    # Groups that lie side by side in one folder are named by their first runs.
+    folders = [
+        paths[0] if folders.count(folder) > 1 else folder
+        for paths, folder in zip(groups, folders, strict=True)
+    ]
+    above = os.path.commonpath([os.path.dirname(folder) for folder in folders])
+    return [os.path.relpath(folder, above) for folder in folders]
 
 
 def _find_value(settings, name):

@@ -13,7 +13,7 @@ from alf.core.annotations import FilePath
 from alf.core.startup import import_tensorflow
 from alf.errors import ConfigError, argument, import_extra
 from alf.plots.curves import smooth
-from alf.plots.groups import Group, find_algorithm, find_target, group_runs
+from alf.plots.groups import Group, find_algorithm, find_target, find_task, group_runs, name_folders
 from alf.plots.picture import FORMATS, Line, draw, format_of, save_picture
 from alf.plots.runs import find_runs, read_run
 from alf.plots.score_table import collect_scores, format_scores, parse_ranges
@@ -95,12 +95,35 @@ def plot(
             collect_scores(groups, lambda run: read_curve(run).score(scores), ranges), f"{scores} {metric}"
         )
     if path is not None:
-        groups = _group(found)
-        lines = [Line(x.label, x.algorithm, [read_curve(run) for run in x.runs]) for x in groups]
+        groups = _group(found, across_tasks=True)
+        lines = _make_lines(groups, {label for label, _ in found}, read_curve)
         if target is None:
-            target = find_target([run.settings for group in groups for run in group.runs], metric)
+            target = _find_targets([run.settings for _, run in found], metric)
         save_picture(draw(lines, metric, target, title), path)
     return Plotted(table, sum(len(line.curves) for line in lines), len(lines))
+
+
+def _make_lines(groups, own_labels, read_curve):
+    """Makes the `Line`s of a picture from `Group`s; `own_labels` are those that the user has given."""
+    lines = []
+    for group, folder in zip(
+        groups, name_folders([[run.path for run in x.runs] for x in groups]), strict=True
+    ):
+        curves: dict = {}
+        for run in group.runs:
+            curves.setdefault(find_task(run.settings), []).append(read_curve(run))
+        folder = "" if group.label in own_labels else folder
+        lines += [Line(group.label, group.algorithm, own, folder, task) for task, own in curves.items()]
+    return lines
+
+
+def _find_targets(all_settings, metric):
+    """Returns the target of all runs, or a dict of them by environment if there are several."""
+    tasks: dict = {}
+    for settings in all_settings:
+        tasks.setdefault(find_task(settings), []).append(settings)
+    targets = {task: find_target(own, metric) for task, own in tasks.items()}
+    return targets if len(targets) > 1 else next(iter(targets.values()))
 
 
 def _check_text(name, text):

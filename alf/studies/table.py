@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from alf.core.files import write_file
-from alf.plots.groups import find_algorithm, find_target
+from alf.plots.groups import find_algorithm, find_target, name_folders
 from alf.plots.picture import Line, draw, save_picture
 from alf.plots.score_table import to_markdown
 from alf.plots.scores import estimate, interquartile_mean, mean
@@ -124,7 +124,7 @@ def draw_curves(study):
     The seeds of a trial are one curve. If the number is 0, there is no picture. SaveError is raised if the
     picture cannot be written.
     """
-    lines, settings = [], []
+    lines, settings, paths = [], [], []
     for row in make_rows(study):
         runs = [run for run in (read_progress(run.path) for run in row.runs) if run is not None]
         curves = [curve for curve in (run.curve(study.objective) for run in runs) if curve is not None]
@@ -132,10 +132,12 @@ def draw_curves(study):
             algorithm = find_algorithm(runs[0].settings)
             lines.append(Line(describe(row.settings) or algorithm, algorithm, curves))
             settings += [run.settings for run in runs]
+            paths.append([run.path for run in runs])
     if not lines:
         return 0
     count = len(study.list_trials())
     title = f"the best {len(lines)} of {count}" if count > len(lines) == _MAX_LINES else ""
+    lines = [x._replace(folder=name) for x, name in zip(lines, name_folders(paths), strict=True)]
     figure = draw(lines, study.objective, find_target(settings, study.objective), title)
     save_picture(figure, os.path.join(study.folder, PICTURE_FILE))
     return len(lines)

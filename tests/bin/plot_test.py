@@ -72,7 +72,13 @@ def test_what_is_drawn(call, subtests):
         ("runs", output): (one, "AverageReturn", 4, ""),
         # A run that is named twice counts once.
         ("runs", "runs/a", "runs/deep/../a", output): (one, "AverageReturn", 4, ""),
-        ("runs", "dqn", output): ([*one, ["DQN", "DQN", [[7, 8]]]], "AverageReturn", 4, ""),
+        # Each environment has its own target.
+        ("runs", "dqn", output): (
+            [*one, ["DQN", "DQN", [[7, 8]]]],
+            "AverageReturn",
+            {"A-v1": 4, "B-v1": 4},
+            "",
+        ),
         # The targets differ.
         ("lr=0.2", "runs/a", output): (
             [["Adam.learning_rate=0.2", "PPO", [[9]]], ["Adam.learning_rate=0.1", "PPO", [a]]],
@@ -137,7 +143,7 @@ def test_a_picture_and_a_table(call, folder):
     args = "--scores=last", "--score_range=*=0,1", "--output=both.png"
     status, lines, (curves, *_) = call("runs", "other", *args)
     assert (status, lines[-1]) == (0, "both.png, runs: 3, curves: 2") and (folder / "both.png").exists()
-    assert [label for label, _, _ in curves] == [f"alf.environments.load.name='{x}-v1'" for x in "AB"]
+    assert [label for label, _, _ in curves] == ["PPO", "PPO"]
     assert lines[2].startswith("| PPO | 2 | 3 | ")
 
 

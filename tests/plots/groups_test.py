@@ -4,7 +4,7 @@
 import pytest
 
 from alf.config import registry
-from alf.plots.groups import find_target, find_task, group_runs
+from alf.plots.groups import find_target, find_task, group_runs, name_folders
 from alf.plots.runs import Run
 
 registry.import_settings()
@@ -49,6 +49,20 @@ def test_the_target_of_all_runs():
     for settings in ([{name: "4"}, {name: "5"}], [{name: "4"}, {}], [{name: "None"}], [{other: "4"}]):
         assert find_target(settings, "AverageReturn") is None
     assert find_target([{name: "4"}], "train/loss") is None
+
+
+@pytest.mark.parametrize(
+    ("groups", "names"),
+    [
+        ([["/r/a"]], ["a"]),
+        ([["/r/a", "/r/b"]], ["r"]),
+        ([["/r/a/0", "/r/a/1"], ["/r/b/0", "/r/b/1"], ["/r/c"]], ["a", "b", "c"]),
+        ([["/r/a0", "/r/a1"], ["/r/b0", "/r/b1"]], ["a0", "b0"]),
+        ([["/x/a/0"], ["/y/a/0"]], ["x/a/0", "y/a/0"]),
+    ],
+)
+def test_the_folders_of_groups(groups, names):
+    assert name_folders(groups) == names
 
 
 def test_the_task_of_a_run():

@@ -73,16 +73,74 @@ def test_an_algorithm_has_its_colour_and_its_groups_have_dashes():
     assert to_hex(alone.get_color()) == colors[1]
 
 
-@pytest.mark.parametrize("count", [2, 10, 15], ids=str)
-def test_groups_of_one_algorithm_have_different_colours(count):
-    figure = draw([Line(str(i), "PPO", [curve(i, 2)]) for i in range(count)], "x")
-    assert len({to_hex(line.get_color()) for line in figure.axes[0].lines}) == count
+@pytest.mark.parametrize("count", [2, 10, 15, 120], ids=str)
+@pytest.mark.parametrize("algorithms", [("PPO",), ("PPO", "SAC")], ids=["one", "two"])
+def test_groups_look_different(count, algorithms):
+    lines = [Line(str(i), algorithms[i % len(algorithms)], [curve(i, 2)]) for i in range(count)]
+    drawn = draw(lines, "x").axes[0].lines
+    looks = {(to_hex(x.get_color()), str(x._dash_pattern), x.get_linewidth()) for x in drawn}
+    assert len(looks) == count
+    if len(algorithms) == 1 and count <= 10:
+        assert len({to_hex(line.get_color()) for line in drawn}) == count
 
 
 def test_each_group_has_one_entry_in_the_legend():
     figure = draw([Line("a", "PPO", [curve(1, 2)] * 3), Line("b", "SAC", [curve(1, 2)])], "x")
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["a (3 runs)", "b (1 run)"]
+
+
+def find_outside(figure):
+    """The texts of the legend that are not within the picture, and whether they cover the axes."""
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    boxes = {text.get_text(): text.get_window_extent() for text in legend.get_texts()}
+    picture = figure.bbox
+    outside = [
+        text
+        for text, box in boxes.items()
+        if not (picture.x0 <= box.x0 and box.x1 <= picture.x1 and picture.y0 <= box.y0 <= box.y1)
+    ]
+    top = max(box.y1 for box in boxes.values())
+    return outside, top > min(axes.get_window_extent().y0 for axes in figure.axes)
+
+
+@pytest.mark.parametrize("count", [1, 12, 100], ids=str)
+@pytest.mark.parametrize("length", [3, 60, 400], ids=str)
+def test_the_legend_is_whole_and_covers_nothing(count, length):
+    labels = [f"{i} {'M.x=1 ' * (length // 6)}" for i in range(count)]
+    figure = draw([Line(label, "PPO", [curve(i, 2)]) for i, label in enumerate(labels)], "x")
+    assert find_outside(figure) == ([], False)
+    assert len(figure.legends[0].get_texts()) == count
+    assert min(axes.get_position().height * figure.get_figheight() for axes in figure.axes) > 2, "inches"
+
+
+def test_folders_take_the_place_of_labels_that_are_too_long():
+    def read(*lines):
+        return [text.get_text() for text in draw(list(lines), "x").legends[0].get_texts()]
+
+    short = Line("rate=1", "PPO", [curve(1, 2)], "a/run1")
+    long = Line("rate=2, " * 20, "PPO", [curve(1, 2)] * 2, "b/run2")
+    own = Line("my label", "PPO", [curve(1, 2)])
+    assert read(short, long, own) == ["a/run1 (1 run)", "b/run2 (2 runs)", "my label (1 run)"]
+    assert read(short, own) == ["rate=1 (1 run)", "my label (1 run)"]
+
+
+def test_each_environment_has_axes_of_its_own():
+    """A label has one look and one entry in all of them, and the axes have their own scales and targets."""
+    lines = [
+        Line("a", "PPO", [curve(1, 2)] * 2, task="Small"),
+        Line("a", "PPO", [curve(1000, 2000)], task="Large"),
+        Line("b", "PPO", [curve(1500, 1000)], task="Large"),
+    ]
+    figure = draw(lines, "x", target={"Small": 1.5, "Large": None})
+    assert [axes.get_title() for axes in figure.axes] == ["Small", "", "Large", ""]
+    small, _, large, _ = figure.axes
+    assert small.get_ylim()[1] < 3 and large.get_ylim()[1] > 1900
+    assert small.lines[0].get_color() == large.lines[0].get_color() != large.lines[1].get_color()
+    assert [text.get_text() for text in small.texts] == ["target 1.5"] and not large.texts
+    assert [x.get_text() for x in figure.legends[0].get_texts()] == ["a (3 runs)", "b (1 run)"]
+    assert find_outside(figure) == ([], False)
 
 
 def test_the_target_is_a_labelled_line_in_both_pictures():
