@@ -8,6 +8,8 @@ from concurrent.futures import CancelledError
 
 import pytest
 
+from alf.distributed.cluster import connect
+from alf.environments import load
 from alf.errors import (
     ConfigError,
     EnvError,
@@ -17,12 +19,30 @@ from alf.errors import (
     check_type,
     contain,
 )
+from alf.replay import find_files
 
 
 def test_an_object_of_another_class():
     assert check_type("x", 3, int) == 3
     with pytest.raises(ConfigError, match="^x is an object of str: it must be one of int$"):
         check_type("x", "3", int)
+
+
+MISSING = [
+    ("ale_py.vector_env", "atari", lambda: load("ALE/Pong-v5", 1)),
+    ("envpool", "envpool", lambda: load("envpool:CartPole-v1", 1)),
+    ("minari", "minari", lambda: find_files("minari:D4RL/door/human-v2")),
+    ("pettingzoo", "pettingzoo", lambda: load("pettingzoo:pettingzoo.classic.connect_four_v3:env", 1)),
+    ("ray", "ray", connect),
+]
+
+
+@pytest.mark.parametrize("module, extra, call", MISSING, ids=[row[0] for row in MISSING])
+def test_a_missing_package_is_said_with_its_extra(monkeypatch, module, extra, call):
+    monkeypatch.setitem(sys.modules, module, None)
+    message = rf'is not installed: pip install "alf-tf\[{extra}\]"'
+    with pytest.raises(ConfigError, match=message):
+        call()
 
 
 def test_a_folder_is_root_dir_in_python_and_a_flag_of_a_command():

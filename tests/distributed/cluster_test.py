@@ -59,12 +59,6 @@ def test_the_handler_of_sigterm_stays(monkeypatch):
         ray.shutdown()
 
 
-def test_without_ray_there_is_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r'^the package ray is not installed: pip install "alf-tf\[ray\]"$'):
-        connect()
-
-
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense"])
 def test_no_cluster_answers(address):
     with pytest.raises(ConfigError, match=f"^no Ray cluster answers at '{address}': "):

@@ -82,18 +82,20 @@ def test_what_is_registered_with_an_id_and_what_load_gets_count_more(register):
     assert observe(0, name=name)[0][:2] == [7, 3]
 
 
-def test_an_argument_that_the_constructor_does_not_know_is_named(register):
-    name = register(configurable_envs.Bound)
-    with pytest.raises(
-        TypeError, match="the constructor of 'AlfBound-v0' got an unexpected keyword argument 'row'"
-    ):
-        load(name, 1, row=3, max_episode_steps=7)
+UNKNOWN = "the constructor of 'AlfBound-v0' got an unexpected keyword argument 'row'"
 
 
-def test_a_constructor_that_is_not_imported_yet_is_left_alone(register):
-    name = register("tests.workers.no_such_module:Bound")
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
-        load(name, 1, num_workers=0)
+@pytest.mark.parametrize(
+    "entry_point, error, message",
+    [
+        (configurable_envs.Bound, TypeError, UNKNOWN),
+        ("tests.workers.no_such_module:Bound", ModuleNotFoundError, "no_such_module"),
+    ],
+)
+def test_a_constructor_that_cannot_take_the_arguments(register, entry_point, error, message):
+    name = register(entry_point)
+    with pytest.raises(error, match=message):
+        load(name, 1, row=3, max_episode_steps=7, num_workers=0)
 
 
 def test_arguments_of_load_and_of_partial_count_more():

@@ -293,20 +293,25 @@ def test_takes_integers_of_any_width(dtype):
     env.close()
 
 
-def test_refuses_actions_of_another_kind_or_shape():
-    env = GymnasiumEnvironment(ReplayVectorEnv())
-    env.reset()
-    with pytest.raises(TypeError, match="same_kind"):
-        env.step(np.array([0.5, 1]))
-    with pytest.raises(ValueError, match=r"shape \(2, 1\) instead of \(2,\)"):
-        env.step(np.zeros([2, 1], np.int64))
+WRONG_ACTIONS = {
+    "kind": (lambda: GymnasiumEnvironment(ReplayVectorEnv()), [0.5, 1.0], TypeError, "same_kind"),
+    "shape": (
+        lambda: GymnasiumEnvironment(ReplayVectorEnv()),
+        [[0], [0]],
+        ValueError,
+        r"shape \(2, 1\) instead of \(2,\)",
+    ),
+    # They are not clipped.
+    "range": (lambda: load("CartPole-v1", 2, seed=0), [0, 2], AssertionError, "invalid"),
+}
 
 
-def test_discrete_actions_out_of_range_are_not_clipped():
-    env = load("CartPole-v1", 2, seed=0)
+@pytest.mark.parametrize("make, action, error, message", WRONG_ACTIONS.values(), ids=WRONG_ACTIONS)
+def test_refuses_actions(make, action, error, message):
+    env = make()
     env.reset()
-    with pytest.raises(AssertionError, match="invalid"):
-        env.step(np.array([0, 2]))
+    with pytest.raises(error, match=message):
+        env.step(np.array(action))
     env.close()
 
 

@@ -4,7 +4,6 @@
 import contextlib
 import functools
 import re
-import sys
 import threading
 
 import numpy as np
@@ -114,12 +113,6 @@ def test_what_cannot_be_sent_to_a_worker_steps_here():
     lock = threading.Lock()
     with contextlib.closing(load_pettingzoo(lambda: lock and ParallelGame(), 2)) as env:
         assert isinstance(env._env._batch, EnvBatch)
-
-
-def test_a_missing_package_is_said_with_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pettingzoo", None)
-    with pytest.raises(ConfigError, match=r'package pettingzoo is not installed: pip install "alf-tf\[pett'):
-        load("pettingzoo:pettingzoo.classic.connect_four_v3:env", 1)
 
 
 WRONG = [

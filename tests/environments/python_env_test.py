@@ -317,9 +317,13 @@ WRONG = [
 
 
 def test_settings_are_checked(subtests):
-    for settings, message in WRONG:
-        with subtests.test(message), pytest.raises(ConfigError, match=message):
-            build_python_env([CountEnv] * 2, **settings)
+    calls = [(lambda x=x: build_python_env([CountEnv] * 2, **x), ConfigError, text) for x, text in WRONG]
+    calls.append((lambda: PythonEnvironment([]), ConfigError, "PythonEnvironment.env_fns is empty"))
+    neither = "neither a gymnasium.Env nor a TF-Agents PyEnvironment"
+    calls.append((lambda: load(dict, 2, num_workers=0), ValueError, neither))
+    for call, error, message in calls:
+        with subtests.test(message), pytest.raises(error, match=message):
+            call()
 
 
 def test_spaces_that_are_not_supported_are_refused(subtests):
@@ -332,13 +336,6 @@ def test_spaces_that_are_not_supported_are_refused(subtests):
             message = f"^the {kind} space{fault}: supported are .*empty(\\n|$)"
             with subtests.test(message, num_workers=num_workers), pytest.raises(ConfigError, match=message):
                 PythonEnvironment([functools.partial(SpaceEnv, *pair)], num_workers=num_workers)
-
-
-def test_what_is_no_environment_is_refused():
-    with pytest.raises(ConfigError, match="PythonEnvironment.env_fns is empty"):
-        PythonEnvironment([])
-    with pytest.raises(ValueError, match="neither a gymnasium.Env nor a TF-Agents PyEnvironment"):
-        load(dict, 2, num_workers=0)
 
 
 def test_a_class_of_a_script_needs_no_import(tmp_path):

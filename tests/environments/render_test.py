@@ -212,17 +212,29 @@ def test_a_wrong_render_mode(subtests):
             function(name, 1, render_mode=mode)
 
 
-@NEEDS_ENVPOOL
-def test_what_envpool_cannot_render_is_refused():
-    with pytest.raises(ConfigError, match=r"load_envpool\.render_mode is 'human'"):
-        load_envpool("CartPole-v1", 1, render_mode="human")
-    with pytest.raises(ConfigError, match=r"EnvPool cannot render 'HalfCheetah-v4'.* Gymnasium's"):
-        load("envpool:HalfCheetah-v4", 1, render_mode="rgb_array")
+def load_half_cheetah():
+    load("envpool:HalfCheetah-v4", 1, render_mode="rgb_array")
 
 
-def test_what_has_no_frames():
-    env = NullEnvironment(1)
-    with pytest.raises(NotImplementedError, match="NullEnvironment has no rendering"):
-        env.render()
-    with pytest.raises(NotImplementedError, match="the mode 'human' is not supported"):
-        env.render("human")
+UNRENDERED = [
+    pytest.param(
+        lambda: load_envpool("CartPole-v1", 1, render_mode="human"),
+        ConfigError,
+        r"load_envpool\.render_mode is 'human'",
+        marks=NEEDS_ENVPOOL,
+    ),
+    pytest.param(
+        load_half_cheetah,
+        ConfigError,
+        "EnvPool cannot render 'HalfCheetah-v4'.* Gymnasium's",
+        marks=NEEDS_ENVPOOL,
+    ),
+    (NullEnvironment(1).render, NotImplementedError, "NullEnvironment has no rendering"),
+    (lambda: NullEnvironment(1).render("human"), NotImplementedError, "the mode 'human' is not supported"),
+]
+
+
+@pytest.mark.parametrize("render, error, message", UNRENDERED)
+def test_what_cannot_be_rendered(render, error, message):
+    with pytest.raises(error, match=message):
+        render()

@@ -191,19 +191,6 @@ def test_mujoco_steps_in_workers():
     env.close()
 
 
-@pytest.mark.parametrize(
-    "name, module, extra",
-    [
-        ("ALE/Pong-v5", "ale_py.vector_env", "atari"),
-        ("envpool:CartPole-v1", "envpool", "envpool"),
-    ],
-)
-def test_a_missing_package_is_said_with_its_extra(monkeypatch, name, module, extra):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ConfigError, match=rf'pip install "alf-tf\[{extra}\]"'):
-        load(name, 1)
-
-
 def no_mujoco():
     raise gymnasium.error.DependencyNotInstalled("MuJoCo is not installed")
 

@@ -87,33 +87,32 @@ def test_max_random_steps():
         assert len(set(steps)) > 5 and max(steps) <= 50
 
 
-def test_start_timeout(monkeypatch):
-    make = functools.partial(CountEnv, at=0, act=envs.sleep_for_long)
-    with pytest.raises(WorkerError, match="did not answer within start_timeout=0.3 s"):
-        with bound([make], start_timeout=0.3, max_restarts=0, close_timeout=0.1):
-            pass
+LOST = {
+    "start_timeout": (0, envs.sleep_for_long, dict(start_timeout=0.3, max_restarts=0, close_timeout=0.1)),
+    "step_timeout": (1, envs.sleep_for_long, dict(step_timeout=0.3, max_restarts=0, close_timeout=0.1)),
+    "max_restarts": (1, envs.end_process, dict(max_restarts=1)),
+}
+OF_LOST = {
+    "start_timeout": "did not answer within start_timeout=0.3 s",
+    "step_timeout": "did not answer within step_timeout=0.3 s",
+    "max_restarts": "max_restarts=1 is reached within 600 s",
+}
 
 
-def test_step_timeout():
-    make = functools.partial(CountEnv, at=1, act=envs.sleep_for_long)
-    with bound([make], step_timeout=0.3, max_restarts=0, close_timeout=0.1) as env:
-        with pytest.raises(WorkerError, match="did not answer within step_timeout=0.3 s"):
-            env.reset()  # It may take as long on a busy machine.
-            step(env)
+@pytest.mark.parametrize("name", LOST)
+def test_the_limit_of_losses(name):
+    at, act, settings = LOST[name]
+    with pytest.raises(WorkerError, match=OF_LOST[name]):
+        with bound([functools.partial(CountEnv, at=at, act=act)], **settings) as env:
+            env.reset()  # It may take as long as a step on a busy machine.
+            for _ in range(2):
+                step(env)
 
 
 def test_close_timeout(caplog):
     with bound([functools.partial(envs.CloseEnv, envs.sleep_for_long)], close_timeout=0.2) as env:
         env.reset()
     assert "did not close them within close_timeout=0.2 s: it is killed" in caplog.text
-
-
-def test_max_restarts():
-    with bound([functools.partial(CountEnv, at=1, act=envs.end_process)], max_restarts=1) as env:
-        env.reset()
-        step(env)
-        with pytest.raises(WorkerError, match="max_restarts=1 is reached within 600 s"):
-            step(env)
 
 
 def test_restart_period():

@@ -271,13 +271,29 @@ def test_a_gradient_that_is_not_finite_changes_nothing(jit_compile):
     assert_changes_nothing(learner, DivergedError, "max_grad_norm")
 
 
-def test_an_observation_that_is_not_finite_is_named():
-    class Observing(Quadratic):
-        def train_step(self, experience, prepared):
-            return tf.reduce_sum(experience.observation)
+def sum_observation(experience):
+    return tf.reduce_sum(experience.observation)
 
-    with pytest.raises(EnvError, match="because the observation in the experience is not"):
-        train(make_learner(Observing), observation=np.nan)
+
+def fail(experience):
+    with tf.control_dependencies([tf.debugging.Assert(tf.constant(False), ["mine"])]):
+        return tf.reduce_sum(experience.reward)
+
+
+FAILURES = [
+    (sum_observation, EnvError, "because the observation in the experience is not"),
+    (fail, tf.errors.InvalidArgumentError, "mine"),  # other errors of the graph pass through
+]
+
+
+@pytest.mark.parametrize("step, error, message", FAILURES)
+def test_an_error_in_the_graph_is_named(step, error, message):
+    class Failing(Quadratic):
+        def train_step(self, experience, prepared):
+            return step(experience)
+
+    with pytest.raises(error, match=message):
+        train(make_learner(Failing), observation=np.nan)
 
 
 def test_training_goes_on_after_a_batch_that_diverged():
@@ -303,16 +319,6 @@ def test_an_error_of_python_code_in_the_loss_comes_out():
     with pytest.raises(LookupError) as info:
         train(make_learner(Broken))
     assert info.value is error
-
-
-def test_other_errors_of_the_graph_pass_through():
-    class Broken(Quadratic):
-        def train_step(self, experience, prepared):
-            with tf.control_dependencies([tf.debugging.Assert(tf.constant(False), ["mine"])]):
-                return tf.reduce_sum(experience.reward)
-
-    with pytest.raises(tf.errors.InvalidArgumentError, match="mine"):
-        train(make_learner(Broken))
 
 
 def test_experience_is_trained_on_once_and_together():

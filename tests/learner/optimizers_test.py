@@ -223,6 +223,7 @@ WRONG_ARGUMENTS = [
     ("Adam.learning_rate = @SGD", "Adam.learning_rate is SGD: it must be a number .* or a Schedule"),
     ("Adam.learning_rate = '1e-3'", "Adam.learning_rate is '1e-3': it must be a number at least 0 and"),
     ("Adam.learning_rate = -1", "Adam.learning_rate is -1: it must be a number at least 0"),
+    ("SGD.learning_rate = 1e39", r"SGD.learning_rate is 1e\+39: .* at most 3.4"),
     ("Adam.beta_1 = 1", "Adam.beta_1 is 1: it must be a number at least 0 and at most 0.99"),
     ("Adam.beta_2 = 'a'", "Adam.beta_2 is 'a'"),
     ("RMSprop.rho = 1.0", "RMSprop.rho is 1.0"),
@@ -256,6 +257,9 @@ def test_a_wrong_argument_from_gin_is_named(subtests):
         gin.parse_config([*binding.split("\n"), *schedule])
         with subtests.test(binding), pytest.raises(ConfigError, match=f"^{message}"):
             makes[binding.partition(".")[0]]()
+    of_names = "KerasOptimizer.settings is set: it is for .* by name"
+    with subtests.test(of_names), pytest.raises(ConfigError, match=of_names):
+        KerasOptimizer(keras.optimizers.Adam(), {"learning_rate": 1e-3})
 
 
 def make_built():
@@ -280,11 +284,6 @@ def make_built():
 def test_what_an_optimizer_of_keras_cannot_keep_is_refused(make, message):
     with pytest.raises(ConfigError, match=f"KerasOptimizer.optimizer is {message}"):
         GroupOptimizer(make(), make_groups(), make_progress())
-
-
-def test_settings_without_a_name_are_an_error():
-    with pytest.raises(ConfigError, match="KerasOptimizer.settings is set: it is for .* by name"):
-        KerasOptimizer(keras.optimizers.Adam(), {"learning_rate": 1e-3})
 
 
 def test_an_embedding_has_gradients_of_some_rows():
@@ -415,9 +414,3 @@ def test_a_step_of_one_group_leaves_the_others(subtests):
             wrong.apply(gradients, groups=[name])
     with pytest.raises(ConfigError, match="ReplayLearner.optimizer must be a dict with an optimizer"):
         one.apply(gradients, groups=["actor"])
-
-
-def test_a_learning_rate_that_float32_cannot_hold_is_refused():
-    with pytest.raises(ConfigError, match=r"SGD.learning_rate is 1e\+39: .* at most 3.4"):
-        SGD(1e39)
-    GroupOptimizer(SGD(3e38), {"all": [tf.Variable(1.0)]}, None)

@@ -71,16 +71,26 @@ def test_a_strategy_that_is_made_too_late_is_refused(monkeypatch, tmp_path):
         )
 
 
-def test_wrong_settings_are_named(tmp_path):
-    with pytest.raises(ConfigError, match="Peers.timeout is 0: it must be a number"):
-        peers.Peers(timeout=0)
-    with pytest.raises(ConfigError, match="MultiWorkerMirroredStrategy.start_timeout is None: it must be"):
-        peers.make_multi_worker_strategy(start_timeout=None)
-    with pytest.raises(ConfigError, match="Experiment.strategy is 3: it must be a class or function"):
-        Experiment(strategy=3)
-    changes = ["Experiment.strategy = 3"]
-    with pytest.raises(ConfigError, match="Experiment.strategy is 3: it must be a class or function"):
-        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
+def build_with_three(tmp_path):
+    build(EXAMPLES / "impala_cartpole.gin", tmp_path, ["Experiment.strategy = 3"])
+
+
+OF_STRATEGY = "Experiment.strategy is 3: it must be a class or function"
+WRONG_SETTINGS = [
+    (lambda _: peers.Peers(timeout=0), "Peers.timeout is 0: it must be a number"),
+    (
+        lambda _: peers.make_multi_worker_strategy(start_timeout=None),
+        "MultiWorkerMirroredStrategy.start_timeout is None: it must be",
+    ),
+    (lambda _: Experiment(strategy=3), OF_STRATEGY),
+    (build_with_three, OF_STRATEGY),
+]
+
+
+@pytest.mark.parametrize("call, message", WRONG_SETTINGS)
+def test_wrong_settings_are_named(tmp_path, call, message):
+    with pytest.raises(ConfigError, match=message):
+        call(tmp_path)
 
 
 @gin.configurable

@@ -62,25 +62,27 @@ def test_a_device_may_be_written_as_tensorflow_does(subtests):
             assert MirroredStrategy([name]).num_replicas_in_sync == 1
 
 
-def test_an_object_that_adds_no_gradients_up_is_refused():
-    with pytest.raises(
-        ConfigError, match="MirroredStrategy.cross_device_ops is 3: it must be a CrossDeviceOps"
-    ):
-        MirroredStrategy(["CPU:0"], cross_device_ops=3)
+def build_with(*changes):
+    return lambda tmp_path: build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
 
 
-def test_wrong_settings_are_named(tmp_path):
-    changes = ["Experiment.strategy = @MirroredStrategy()"]
-    with pytest.raises(ConfigError, match="write Experiment.strategy = @MirroredStrategy$"):
-        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
-    changes = ["Experiment.strategy = @Adam"]
-    with pytest.raises(ConfigError, match="what Experiment.strategy makes .* must be"):
-        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
-    with pytest.raises(ConfigError, match="strategy is 3: it must be"):
-        make_learner(strategy=3)
-    changes = ["Experiment.strategy = @MirroredStrategy", "LearnerSettings.jit_compile = True"]
-    with pytest.raises(ConfigError, match="LearnerSettings.jit_compile is True: "):
-        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
+MIRRORED = "Experiment.strategy = @MirroredStrategy"
+WRONG_SETTINGS = [
+    (build_with(f"{MIRRORED}()"), "write Experiment.strategy = @MirroredStrategy$"),
+    (build_with("Experiment.strategy = @Adam"), "what Experiment.strategy makes .* must be"),
+    (build_with(MIRRORED, "LearnerSettings.jit_compile = True"), "LearnerSettings.jit_compile is True: "),
+    (lambda _: make_learner(strategy=3), "strategy is 3: it must be"),
+    (
+        lambda _: MirroredStrategy(["CPU:0"], cross_device_ops=3),
+        "MirroredStrategy.cross_device_ops is 3: it must be a CrossDeviceOps",
+    ),
+]
+
+
+@pytest.mark.parametrize("call, message", WRONG_SETTINGS)
+def test_wrong_settings_are_named(tmp_path, call, message):
+    with pytest.raises(ConfigError, match=message):
+        call(tmp_path)
 
 
 def test_all_policies_of_a_run_share_a_strategy(tmp_path):

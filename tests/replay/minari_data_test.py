@@ -3,7 +3,6 @@
 
 import functools
 import shutil
-import sys
 
 import gin
 import numpy as np
@@ -224,10 +223,4 @@ def test_a_data_set_that_does_not_fit(folder, monkeypatch, space, change, messag
 def test_a_data_set_that_is_not_there():
     message = "the data set 'D4RL/door/human-v2' is not on this machine: minari download D4RL/door/human-v2$"
     with pytest.raises(ConfigError, match=message):
-        find_files("minari:D4RL/door/human-v2")
-
-
-def test_minari_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "minari", None)
-    with pytest.raises(ConfigError, match=r'minari is not installed: pip install "alf-tf\[minari\]"'):
         find_files("minari:D4RL/door/human-v2")

@@ -177,6 +177,26 @@ def test_a_return_value_of_another_form(subtests):
                 batch.step()
 
 
+class NoSpace(SlowEnv):
+    observation_space = None
+
+
+UNMADE = [
+    (
+        [SlowEnv, lambda: sys.exit(4)],
+        EnvError,
+        r"^the constructor of environment 8 raised SystemExit\(4\)",
+    ),
+    ([NoSpace], ConfigError, "the observation space is None: supported are"),
+]
+
+
+@pytest.mark.parametrize("env_fns, error, message", UNMADE)
+def test_what_cannot_be_made_is_named(env_fns, error, message):
+    with pytest.raises(error, match=message):
+        EnvBatch(env_fns, range(len(env_fns)), first_index=7)
+
+
 def test_a_scalar_in_place_of_a_vector_reward():
     class Wrong(VectorRewardEnv):
         def step(self, action):
@@ -187,16 +207,6 @@ def test_a_scalar_in_place_of_a_vector_reward():
     batch.reset()
     with pytest.raises(EnvError, match=r"^environment 0, step 1: the reward is 1.0, its .* shape \(2,\)"):
         batch.step()
-
-
-def test_what_cannot_be_made_is_named():
-    class NoSpace(SlowEnv):
-        observation_space = None
-
-    with pytest.raises(EnvError, match=r"^the constructor of environment 8 raised SystemExit\(4\)"):
-        EnvBatch([SlowEnv, lambda: sys.exit(4)], [0, 1], first_index=7)
-    with pytest.raises(ConfigError, match="the observation space is None: supported are"):
-        EnvBatch([NoSpace], [0])
 
 
 @pytest.mark.parametrize(

@@ -254,12 +254,6 @@ def test_after_ctrl_c_no_late_reply_is_taken_for_the_next_one(pool, monkeypatch,
     assert observed(pool)[:, STEP].tolist() == [count] * 2 + [0] * 3
 
 
-def test_environments_with_other_spaces_are_refused():
-    special = {"action_space": envs.spaces.Discrete(9)}
-    with pytest.raises(ValueError, match="spaces"), make(size=2, num_workers=2, special=special):
-        pass
-
-
 # --- A worker that dies or hangs is restarted, with a warning.
 
 
@@ -444,21 +438,33 @@ def test_rows_that_are_held_repeat_their_first_step():
         assert observed(pool)[:, STEP].tolist() == [1, 2, 2, 1]
 
 
-def test_a_worker_that_cannot_start(monkeypatch):
-    with (
-        pytest.raises(WorkerError, match="exit status 7, before it had made its environments"),
-        make(special={"at": 0, "act": envs.end_process}, max_restarts=0),
-    ):
-        pass
-    with (
-        pytest.raises(WorkerError, match="did not answer within start_timeout=0.3 s"),
-        make(
-            special={"at": 0, "act": envs.sleep_for_long},
-            start_timeout=0.3,
-            max_restarts=0,
-            close_timeout=0.1,
-        ),
-    ):
+SLOW = dict(start_timeout=0.3, max_restarts=0, close_timeout=0.1)
+UNSTARTED = {
+    "other spaces": (
+        {"action_space": envs.spaces.Discrete(9)},
+        dict(size=2, num_workers=2),
+        ValueError,
+        "spaces",
+    ),
+    "ends": (
+        {"at": 0, "act": envs.end_process},
+        dict(max_restarts=0),
+        WorkerError,
+        "exit status 7, before it had made its environments",
+    ),
+    "hangs": (
+        {"at": 0, "act": envs.sleep_for_long},
+        SLOW,
+        WorkerError,
+        "did not answer within start_timeout=0.3 s",
+    ),
+    "a wrong space": ({"action_space": envs.spaces.Text(3)}, {}, ConfigError, "^the action space is Text"),
+}
+
+
+@pytest.mark.parametrize("special, settings, error, message", UNSTARTED.values(), ids=UNSTARTED)
+def test_a_worker_that_cannot_start(special, settings, error, message):
+    with pytest.raises(error, match=message), make(special=special, **settings):
         pass
 
 
@@ -503,14 +509,6 @@ def test_an_exit_of_a_constructor_is_an_error_of_the_environment():
             pass
     assert not isinstance(info.value, WorkerError)
     assert "in exit_python" in "".join(traceback.format_exception(info.value))
-
-
-def test_a_config_error_of_a_worker_is_one_here():
-    with (
-        pytest.raises(ConfigError, match="^the action space is Text"),
-        make(special={"action_space": envs.spaces.Text(3)}),
-    ):
-        pass
 
 
 # --- Processes, files and signals.
