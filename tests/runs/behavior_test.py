@@ -179,12 +179,39 @@ def test_another_runs_agent_acts_and_carries_its_state(expert):
     assert np.sum(rows.action[:40] != alone) > 10, "actions depend on the state"
 
 
-def test_an_agent_of_other_observations(expert):
+def fail(time_step, state):
+    return np.zeros(7, np.int64), state
+
+
+WRONG_BEHAVIORS = {
+    "an agent of other observations": (
+        lambda expert: functools.partial(load_behavior, expert),
+        ConfigError,
+        r"load_behavior.root_dir is .* other observations: .*\(2, 3\)",
+    ),
+    "another action": (
+        lambda expert: lambda: fail,
+        EnvError,
+        "the behavior's action does not fit the environment's action_spec",
+    ),
+    "no run": (
+        lambda expert: lambda: load_behavior(f"{expert}/none"),
+        ConfigError,
+        "holds no run",
+    ),
+    "a wrong argument": (
+        lambda expert: lambda: load_behavior(expert, deterministic=1),
+        ConfigError,
+        "load_behavior.deterministic is 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("make, error, message", WRONG_BEHAVIORS.values(), ids=WRONG_BEHAVIORS)
+def test_a_behavior_that_cannot_act(expert, make, error, message):
     make_env = lambda seed: CountingEnvironment(2)  # noqa: E731
-    behavior = functools.partial(load_behavior, expert)
-    driver = driver_of(make_experiment(make_env, behavior=behavior))
-    with pytest.raises(ConfigError, match=r"load_behavior.root_dir is .* other observations: .*\(2, 3\)"):
-        run(driver, 1)
+    with pytest.raises(error, match=message):
+        run(driver_of(make_experiment(make_env, behavior=make(expert))), 2)
 
 
 def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
@@ -200,16 +227,6 @@ def test_an_algorithm_that_needs_the_actions_of_its_own_policy():
         check_parts(driver, driver.learner, 1)
 
 
-def test_a_behavior_that_fails_ends_the_run():
-    def fail(time_step, state):
-        return np.zeros(7, np.int64), state
-
-    make_env = lambda seed: CountingEnvironment(2)  # noqa: E731
-    driver = driver_of(make_experiment(make_env, behavior=lambda: fail))
-    with pytest.raises(EnvError, match="the behavior's action does not fit the environment's action_spec"):
-        run(driver, 2)
-
-
 @pytest.mark.parametrize(
     "kwargs, message",
     [
@@ -220,13 +237,6 @@ def test_a_behavior_that_fails_ends_the_run():
 def test_bad_settings(kwargs, message):
     with pytest.raises(ConfigError, match=message):
         Experiment(**kwargs)
-
-
-def test_a_run_that_is_missing(tmp_path):
-    with pytest.raises(ConfigError, match="holds no run"):
-        load_behavior(str(tmp_path))
-    with pytest.raises(ConfigError, match="load_behavior.deterministic is 1"):
-        load_behavior(str(tmp_path), deterministic=1)
 
 
 def test_the_checkpoint_can_be_named(expert):
