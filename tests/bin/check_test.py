@@ -54,27 +54,50 @@ def check(command, tmp_path):
     return run
 
 
-def test_a_name_that_is_right(check):
-    params = ["Experiment.num_envs = 14", "alf.environments.load.max_episode_steps = 4"]
-    status, out, errors = check(what="MountainCar-v0", settings=params)
-    assert (status, errors) == (0, [])
-    assert out.startswith("8 random steps, 2 episodes ended\nproblems: none\n")
-    assert "7 steps take" in out
+OF_LOAD = "alf.environments.load."
+BROKEN_CLASS = "import broken_env_module\nalf.environments.load.name = @Broken\n"
+REPORTS = {
+    "a name": (
+        dict(what="MountainCar-v0", settings=["Experiment.num_envs = 14", f"{OF_LOAD}max_episode_steps = 4"]),
+        0,
+        ["8 random steps, 2 episodes ended\nproblems: none\n", "7 steps take"],
+    ),
+    # The constructor knows none of these.
+    "settings of the batch": (
+        dict(
+            what="MountainCar-v0",
+            settings=[
+                f"{OF_LOAD}{setting}"
+                for setting in (
+                    "seed = None",
+                    "num_workers = 3",
+                    "render_mode = 'rgb_array'",
+                    "max_random_steps = 2",
+                )
+            ],
+        ),
+        0,
+        ["problems: none", "32 steps take"],
+    ),
+    "a problem": (
+        dict(config=GIN),
+        1,
+        ["\nproblems:\n  step 1: the observation has values from 0 to 2, beyond"],
+    ),
+    # Another problem: that it cannot render is none.
+    "no rendering": (
+        dict(config=BROKEN_CLASS, settings=[f"{OF_LOAD}render_mode = 'rgb_array'"]),
+        1,
+        ["the observation has values"],
+    ),
+}
 
 
-def test_what_load_does_with_the_batch_is_not_for_the_environment(check):
-    """The constructor knows none of these."""
-    values = dict(seed=None, num_workers=3, render_mode="'rgb_array'", max_random_steps=2)
-    params = [f"alf.environments.load.{name} = {value}" for name, value in values.items()]
-    status, out, errors = check(what="MountainCar-v0", settings=params)
-    assert (status, errors) == (0, [])
-    assert "problems: none" in out and "32 steps take" in out
-
-
-def test_a_constructor_that_cannot_render(check):
-    config = "import broken_env_module\nalf.environments.load.name = @Broken\n"
-    status, _, errors = check(config, settings=["alf.environments.load.render_mode = 'rgb_array'"])
-    assert (status, errors) == (1, [])  # for another reason
+@pytest.mark.parametrize("values, expected, texts", REPORTS.values(), ids=REPORTS)
+def test_the_report(check, values, expected, texts):
+    status, out, errors = check(**values)
+    assert (status, errors) == (expected, [])
+    assert [text for text in texts if text not in out] == []
 
 
 @pytest.mark.parametrize("config", [GIN, "import broken_env_module\nExperiment.env = @Adam"])
@@ -118,12 +141,6 @@ def test_alf_check_in_python(tmp_path, monkeypatch):
     ):
         with pytest.raises(alf.ConfigError, match=message):
             alf.check("CartPole-v1", **given)
-
-
-def test_a_problem_is_status_1(check):
-    status, out, errors = check(GIN)
-    assert (status, errors) == (1, [])
-    assert "\nproblems:\n  step 1: the observation has values from 0 to 2, beyond" in out
 
 
 def test_one_that_hangs_is_one_line(check):
