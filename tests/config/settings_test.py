@@ -130,22 +130,23 @@ def test_right_values_arrive():
     assert pickle.loads(pickle.dumps(Limits(2))) == Limits(2)
 
 
-def test_the_call_itself_says_what_is_wrong_with_its_form():
-    with pytest.raises(TypeError, match="missing 1 required positional argument: 'part'"):
-        Owner()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'y'"):
-        double(1.0, y=2)
+REFUSED_CALLS = [
+    (Owner, TypeError, "missing 1 required positional argument: 'part'"),
+    (lambda: double(1.0, y=2), TypeError, "unexpected keyword argument 'y'"),
+    (lambda: check_arguments(Owner, {"count": 0}), ConfigError, "Owner.count is 0"),
+]
+
+
+@pytest.mark.parametrize("call, error, message", REFUSED_CALLS)
+def test_what_a_call_says(call, error, message):
+    check_arguments(Owner, {"count": 1, "unknown": 0})
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_parts_that_alf_hands_over_are_left_to_who_takes_them():
     """Their errors say what to write; and users may hand over objects of their own that do the same."""
     assert Owner("no part").part == "no part"
-
-
-def test_arguments_can_be_checked_later():
-    check_arguments(Owner, {"count": 1, "unknown": 0})
-    with pytest.raises(ConfigError, match="Owner.count is 0"):
-        check_arguments(Owner, {"count": 0})
 
 
 def test_the_first_wrong_argument_is_named():
