@@ -37,9 +37,31 @@ def run(code, *folders, **options):
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, **options)
 
 
-def test_notices_are_dropped_and_the_rest_is_shown():
-    result = run(BEGIN + 'sys.stderr.write("after\\n")')
-    assert (result.returncode, result.stderr) == (0, "before\nfrom C++\nfrom Python\nafter\n")
+CHILD = """
+import subprocess
+from alf.core.startup import hide_notices
+with hide_notices():
+    command = ["sh", "-c", "read line; echo I0000 00:00:1.5 1 child 1>&2"]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE)
+child.communicate(b"go", timeout=60)
+"""
+WITHOUT_END = """
+import os
+from alf.core.startup import hide_notices
+with hide_notices():
+    os.write(2, b"x")
+"""
+SHOWN = {
+    "all but notices": (BEGIN + 'sys.stderr.write("after\\n")', "before\nfrom C++\nfrom Python\nafter\n"),
+    "a program that was started meanwhile": (CHILD, "I0000 00:00:1.5 1 child\n"),
+    "a line without an end": (WITHOUT_END, "x\n"),
+}
+
+
+@pytest.mark.parametrize("code, expected", SHOWN.values(), ids=SHOWN)
+def test_what_is_shown(code, expected):
+    result = run(code)
+    assert (result.returncode, result.stderr) == (0, expected)
 
 
 def test_an_error_shows_everything():
@@ -67,26 +89,6 @@ def test_a_process_that_dies_shows_everything(end, status):
         "from Python",
         "F0000 a fatal error",
     ]
-
-
-def test_a_program_that_was_started_meanwhile_keeps_the_stream():
-    code = """
-import subprocess
-from alf.core.startup import hide_notices
-with hide_notices():
-    command = ["sh", "-c", "read line; echo I0000 00:00:1.5 1 child 1>&2"]
-    child = subprocess.Popen(command, stdin=subprocess.PIPE)
-child.communicate(b"go", timeout=60)
-"""
-    result = run(code)
-    assert (result.returncode, result.stderr) == (0, "I0000 00:00:1.5 1 child\n")
-
-
-def test_a_line_without_an_end_is_shown():
-    result = run(
-        "import os\nfrom alf.core.startup import hide_notices\nwith hide_notices():\n    os.write(2, b'x')"
-    )
-    assert (result.returncode, result.stderr) == (0, "x\n")
 
 
 def test_why_tensorflow_did_not_start_is_shown(tmp_path):
