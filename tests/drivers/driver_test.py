@@ -265,6 +265,37 @@ def test_a_fraction_needs_a_replay_buffer(driver_class, unroll_length):
         check_parts(driver, driver.learner, 1)
 
 
+def with_env_info(driver):
+    driver.learner.uses_env_info = True
+    return driver.learner
+
+
+UNFIT = {
+    "polling": (
+        {"mode": "poll"},
+        lambda x: RecordingLearner(x.policy),
+        "mode is 'poll': exp_replayer must be one to sample",
+    ),
+    "policy": (
+        {},
+        lambda x: make_driver(SyncOffPolicyDriver).learner,
+        "another policy than the learner: give it learner.policy",
+    ),
+    "info": (
+        {},
+        with_env_info,
+        "the algorithm uses `Experience.env_info`, .* set load.info_keys",
+    ),
+}
+
+
+@pytest.mark.parametrize("settings, find_learner, message", UNFIT.values(), ids=UNFIT)
+def test_a_learner_that_cannot_learn_from_a_driver(settings, find_learner, message):
+    driver = make_driver(AsyncOffPolicyDriver, **settings)
+    with pytest.raises(ConfigError, match=message):
+        check_parts(driver, find_learner(driver), 1)
+
+
 WRONG = [
     (dict(observers=[print, -1]), r"Monitoring\.observers\[1\] is -1: it must be a class"),
     (dict(metrics=[NamedMetric("MinReturn", 5)]), "metrics: two of them have the name 'MinReturn'"),
@@ -279,20 +310,6 @@ WRONG = [
 def test_what_a_driver_refuses(settings, message):
     with pytest.raises(ConfigError, match=message):
         make_driver(AsyncOffPolicyDriver, **settings)
-
-
-def test_polling_needs_a_replay_buffer():
-    envs = make_counting_envs(1)
-    with pytest.raises(ConfigError, match="mode is 'poll': exp_replayer must be one to sample"):
-        learner = RecordingLearner(FrozenPolicy(envs[0]))
-        driver = build_driver(AsyncOffPolicyDriver, envs, learner, mode="poll")
-        check_parts(driver, driver.learner, 1)
-
-
-def test_driver_and_learner_have_the_same_policy():
-    driver, other = make_driver(SyncOffPolicyDriver), make_driver(SyncOffPolicyDriver)
-    with pytest.raises(ConfigError, match="another policy than the learner: give it learner.policy"):
-        check_parts(driver, other.learner, 1)
 
 
 @pytest.mark.parametrize("policy", [3, None, RecordingLearner])

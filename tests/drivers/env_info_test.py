@@ -26,7 +26,6 @@ from alf.testing.fakes import (
     in_a_row,
     make_counting_envs,
 )
-from alf.training.collection import check_parts
 from tests.builders import build_driver, build_python_env, collect_and_observe
 from tests.workers.envs import INFO_KEYS, InfoEnv
 
@@ -199,13 +198,6 @@ def test_experience_holds_the_info():
         code = 1000 * rows.observation[..., NUMBER] + rows.observation[..., EPISODE]
         np.testing.assert_array_equal(rows.env_info["code"], np.where(first, -1, code))
         np.testing.assert_array_equal(np.isnan(rows.env_info["is_success"]), (rows.step_type == 1))
-
-
-def test_who_asks_for_info_needs_keys():
-    with pytest.raises(ConfigError, match="the algorithm uses `Experience.env_info`, .* set load.info_keys"):
-        driver = make_driver(AsyncOffPolicyDriver, make_counting_envs(1))
-        driver.learner.uses_env_info = True
-        check_parts(driver, driver.learner, 1)
 
 
 def test_environments_must_have_the_same_keys():
