@@ -16,22 +16,13 @@ from alf.networks import ActorCriticNetwork
 from alf.policies import ActorCriticPolicy
 from alf.policies.policy import count_row_flops
 from alf.runs.devices import choose_device, count_update_rows, set_up_devices
-from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
-from tests.builders import build_driver
 from tests.example_runs import EXAMPLES, build
 
 
-def test_a_learner_device_that_is_not_there(tmp_path):
-    changes = ["Experiment.learner_device = 'GPU:7'"]
-    with pytest.raises(ConfigError, match="^Experiment.learner_device is 'GPU:7': this process has CPU:0"):
-        build(EXAMPLES / "impala_cartpole.gin", tmp_path, changes)
-
-
-def test_an_actor_device_that_is_not_there():
-    envs = make_counting_envs(1)
-    learner = RecordingLearner(FrozenPolicy(envs[0]))
-    with pytest.raises(ConfigError, match="actor_device is 'GPU:7': this process has CPU:0"):
-        build_driver(AsyncOffPolicyDriver, envs, learner, actor_device="GPU:7")
+@pytest.mark.parametrize("name", ["Experiment.learner_device", "DriverSettings.actor_device"])
+def test_a_device_that_is_not_there(tmp_path, name):
+    with pytest.raises(ConfigError, match=f"^{name} is 'GPU:7': this process has CPU:0"):
+        build(EXAMPLES / "impala_cartpole.gin", tmp_path, [f"{name} = 'GPU:7'"])
 
 
 def make_policy(observation_spec):

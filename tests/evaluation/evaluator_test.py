@@ -374,25 +374,23 @@ def test_a_target_without_an_evaluator_is_refused(tmp_path):
         )
 
 
-def test_an_error_of_the_evaluation_ends_the_run(tmp_path):
+OF_EXIT = r"an environment of the evaluation raised SystemExit\(3\)"
+
+
+@pytest.mark.parametrize(
+    "raised, error, message",
+    [(KeyError("my own bug"), KeyError, "my own bug"), (SystemExit(3), EnvError, OF_EXIT)],
+)
+def test_an_error_of_the_evaluation_ends_the_run(tmp_path, raised, error, message):
     made = []
 
     def fail(env):
-        raise KeyError("my own bug")
+        raise raised
 
     trainer = make_trainer(tmp_path, made, fail, interval_steps=1, stop={"max_seconds": 300})
-    with pytest.raises(KeyError, match="my own bug"):
+    with pytest.raises(error, match=message):
         trainer.train()
     wait_until(lambda: made[0].closed)
-
-
-def test_sys_exit_of_an_evaluation_environment_is_an_error(tmp_path):
-    def leave(env):
-        raise SystemExit(3)
-
-    trainer = make_trainer(tmp_path, step=leave, interval_steps=1, stop={"max_seconds": 300})
-    with pytest.raises(EnvError, match=r"an environment of the evaluation raised SystemExit\(3\)"):
-        trainer.train()
 
 
 def test_a_run_ends_while_an_evaluation_hangs(tmp_path, caplog, monkeypatch):
