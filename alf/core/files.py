@@ -2,6 +2,7 @@
 """Paths that users name, and files and folders that are written completely or not at all."""
 
 import contextlib
+import contextvars
 import errno
 import os
 import shutil
@@ -11,11 +12,54 @@ from alf.errors import ConfigError, SaveError
 
 _UNFINISHED = ".tmp"  # the ending of a file that is being written
 _OLD = "old"  # the name of a folder that waits for its replacement
+_directory: contextvars.ContextVar = contextvars.ContextVar("directory", default="")
 
 
 def find_path(path):
-    """Returns the absolute path of a path that a user names; `~` is the home directory."""
-    return os.path.abspath(os.path.expanduser(path))
+    """Returns the absolute path of a path that a user names; `~` is the home directory.
+
+    Raises:
+        ConfigError: if the path is not UTF-8, as TensorFlow, gin and TensorBoard need it.
+    """
+    found = os.path.abspath(os.path.join(_directory.get(), os.path.expanduser(path)))
+    try:
+        os.fsdecode(found).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"the path {found!r} is not UTF-8: choose another one") from None
+    return found
+
+
+@contextlib.contextmanager
+def relative_to_here():
+    """Context in which `find_path` takes relative paths from the directory where it begins.
+
+    Environments are made in it, which may change the current directory.
+    """
+    token = _directory.set(_directory.get() or os.getcwd())
+    try:
+        yield
+    finally:
+        _directory.reset(token)
+
+
+def has_pattern(path):
+    """Whether a path has a character by which TensorFlow takes it as a pattern, such as a bracket."""
+    return not set(path).isdisjoint("*?[\\")
+
+
+@contextlib.contextmanager
+def without_pattern(path):
+    """Context manager that yields a path of the same folder that no one takes as a pattern.
+
+    TensorFlow takes the path of a checkpoint as a pattern when it reads it, and knows no way to escape them.
+    """
+    if not has_pattern(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        link = os.path.join(folder, "link")
+        os.symlink(path, link, target_is_directory=True)
+        yield link
 
 
 @contextlib.contextmanager

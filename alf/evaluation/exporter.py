@@ -25,7 +25,7 @@ from absl import logging
 
 from alf import adapters
 from alf.core.annotations import FilePath
-from alf.core.files import find_path, replace_own_folder
+from alf.core.files import find_path, has_pattern, replace_own_folder, without_pattern
 from alf.core.xla import without_xla
 from alf.errors import ConfigError, argument
 from alf.policies.flat_policy import FlatPolicy
@@ -83,6 +83,10 @@ def export(
     name = argument("output")
     if os.path.lexists(find_path(output)) and not overwrite:
         raise ConfigError(f"{name} {output!r} exists: choose another one, or overwrite it")
+    if has_pattern(find_path(output)):
+        logging.warning(
+            "TensorFlow cannot load from a path with any of *?[\\: move %s before its use", output
+        )
     with replace_own_folder(name, output, _NAMES) as folder, _quiet(), without_xla():
         flat, select_ops = FlatPolicy(policy, deterministic), []
         if onnx:
@@ -161,9 +165,10 @@ def _check_no_bfloat16(flat):
 def _write_onnx(folder):
     # It reads the SavedModel, so it comes after `_save_model`.
     # In another process, so that a conversion that does not end can be stopped.
-    command = onnx_command(folder, sys.executable)
+    options = dict(capture_output=True, text=True, timeout=_ONNX_SECONDS, check=False)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_ONNX_SECONDS, check=False)
+        with without_pattern(folder) as link:
+            done = subprocess.run(onnx_command(link, sys.executable), **options)
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{argument('onnx')}: tf2onnx has not ended after {_ONNX_SECONDS:g} s") from None
     # If tf2onnx does not know an operation, it still writes a file, which does not run.

@@ -8,6 +8,7 @@ from typing import Any
 from alf.config.parsing import bind, check_dead_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.core.annotations import Environment, FilePath
+from alf.core.files import relative_to_here
 from alf.games.players import add_players
 from alf.policies.agent import Agent
 from alf.runs.presets import find_bindings
@@ -41,6 +42,7 @@ def open_run(
     """
     saved = SavedRun(run)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(relative_to_here())
         with own_config(), wrong_calls_are_config_errors():
             saved.read_config()
             bindings = find_bindings(None, None, None, settings)

@@ -1,13 +1,13 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """play: shows a trained agent on the screen, or records it."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
+from alf.core.files import find_path
 from alf.environments import BatchedEnvironment
 from alf.errors import ConfigError
 from alf.evaluation.episodes import Episodes, evaluate, join_episodes
@@ -59,7 +59,7 @@ def play(
             is no screen.
         SaveError: if the video cannot be written.
     """
-    path = None if output is None else os.path.expanduser(output)
+    path = None if output is None else find_path(output)
     if path is not None:
         check_path(path, overwrite)
     # Before anything imports a graphics library, which reads these variables once.

@@ -42,11 +42,19 @@ def find_files(offline_buffer):
             continue
         name = find_path(name)
         is_glob = glob.has_magic(name) and not os.path.exists(name)
-        found = sorted(glob.glob(name, recursive=True)) if is_glob else [name]
+        found = sorted(glob.glob(_escape_folder(name), recursive=True)) if is_glob else [name]
         if not any(map(os.path.exists, found)):
             raise ConfigError(f"Experiment.offline_buffer: there is no file {name!r}")
         paths |= dict.fromkeys(found)
     return list(paths)
+
+
+def _escape_folder(pattern):
+    """Returns a pattern of paths in which the characters of folders that exist have no other meaning."""
+    folder = pattern
+    while not os.path.exists(folder):  # it ends at "/", because the path is absolute
+        folder = os.path.dirname(folder)
+    return glob.escape(folder) + pattern[len(folder) :]
 
 
 def read_layout(paths, length=None):

@@ -23,7 +23,7 @@ import zlib
 import tensorflow as tf
 from absl import logging
 
-from alf.core.files import remove_folder, replace_folder, write_file
+from alf.core.files import remove_folder, replace_folder, without_pattern, write_file
 from alf.errors import ConfigError
 from alf.runs.checkpoint_variables import list_some, match_variables, read_values
 
@@ -104,8 +104,8 @@ def read_variables(path, root, what):
 @contextlib.contextmanager
 def open_weights(path):
     """Context manager that yields `tf.train.load_checkpoint`; errors of the files become a DamagedError."""
-    with _damages(path, _WEIGHTS):
-        yield tf.train.load_checkpoint(os.path.join(path, _WEIGHTS))
+    with _damages(path, _WEIGHTS), without_pattern(os.path.abspath(path)) as folder:
+        yield tf.train.load_checkpoint(os.path.join(folder, _WEIGHTS))
 
 
 @contextlib.contextmanager

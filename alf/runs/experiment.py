@@ -17,6 +17,7 @@ from alf.config.registry import find_argument
 from alf.config.settings import Role, Seed, configurable
 from alf.core.annotations import Environment, NestedSpec
 from alf.core.devices import take_memory_as_needed
+from alf.core.files import relative_to_here
 from alf.core.tf_runtime import (
     SPARE_THREADS,
     require_deterministic_operations,
@@ -171,6 +172,7 @@ class Experiment:
         self._learner_device = learner_device  # checked later, because that starts TensorFlow
         self._strategy = strategy
 
+    @relative_to_here()
     def make_parts(self) -> tuple[Driver, Learner]:
         """Makes environments, policy, algorithm, replayer, learner and driver, in this order.
 
@@ -217,6 +219,7 @@ class Experiment:
                 collectors.close()
             raise
 
+    @relative_to_here()
     def make_collector(self, index: int, num_restarts: int, num_groups: int, **kwargs: Any) -> Collector:
         """Makes a `Collector` with environments of its own, in the process where it works.
 

@@ -20,6 +20,7 @@ from alf.config import registry
 from alf.config.parsing import add_defaults, bind, parse_config
 from alf.config.short_names import find_full_names
 from alf.core.annotations import NestedSpec
+from alf.core.files import relative_to_here
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
 from alf.environments.names import list_arguments
@@ -38,6 +39,7 @@ _LOAD = "alf.environments.load.name"
 _SMALL = "small_images.gin"  # for images that are too small for `NatureEncoder` with its usual layers
 
 
+@relative_to_here()
 def make_parts() -> tuple[Driver, Learner]:
     """Makes the driver and the learner of gin's bindings, with the preset if they choose one."""
     add_preset()

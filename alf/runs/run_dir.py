@@ -18,7 +18,7 @@ from alf.config.comparison import check_same, parse_settings
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, is_installed, list_own_paths
 from alf.core.annotations import FilePath
-from alf.core.files import find_path, replace_file
+from alf.core.files import find_path, relative_to_here, replace_file
 from alf.errors import ConfigError, FolderError
 from alf.runs.git_state import read_git_state
 from alf.runs.progress_file import PROGRESS_FILE, read_rows
@@ -196,32 +196,35 @@ def check_kind(path, own_file):
 
 @contextlib.contextmanager
 def choose_root_dir(root_dir: FilePath | None, *names: str) -> Iterator[FilePath]:
-    """Context that gives `root_dir`, or a new directory in runs/ for what is trained.
+    """Context that gives the absolute path of `root_dir`, or of a new directory in runs/ for what is trained.
 
     A new one, such as "runs/ppo_CartPole-v1" for the names "ppo" and "CartPole-v1", has been made, so that no
-    other process takes it. If the block raises an error, it is removed, unless it holds something.
+    other process takes it. If the block raises an error, it is removed, unless it holds something. In the
+    block, `find_path` takes relative paths from the directory where it begins.
 
     Raises:
         ConfigError: if it cannot be made.
     """
     if root_dir:
-        yield root_dir
+        with relative_to_here():
+            yield find_path(root_dir)
         return
-    path = os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names) or "run"))
+    path = find_path(os.path.join("runs", re.sub(r"[^\w.-]+", "-", "_".join(names) or "run")))
     others = (f"{path}_{number}" for number in itertools.count(2))
     try:
-        os.makedirs("runs", exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         made = next(filter(_make, itertools.chain([path], others)))
     except OSError as error:
         raise FolderError(path, f"cannot be made: {error.strerror}: choose another root_dir") from None
-    _unused.add(os.path.abspath(made))
+    _unused.add(made)
     try:
-        yield made
+        with relative_to_here():
+            yield made
     except BaseException:
         _remove_empty(made)
         raise
     finally:
-        _unused.discard(os.path.abspath(made))
+        _unused.discard(made)
 
 
 def remove_unused():

@@ -13,6 +13,7 @@ from alf.errors import ConfigError
 from alf.runs.digests import DIGESTS_FILE, compute_digest, find_split, read_digests
 from alf.runs.presets import make_parts
 from alf.runs.run_description import list_versions, read_description
+from alf.runs.run_dir import choose_root_dir
 from alf.training.trainer import Trainer
 
 
@@ -39,10 +40,10 @@ def replicate(original: FilePath, root_dir: FilePath | None = None) -> tuple[int
     if not digests:
         raise ConfigError(f"{original} has made no train iteration yet")
     last = f"StopCriteria.num_iterations = {max(digests)}"
-    with own_config():
+    with own_config(), choose_root_dir(root_dir or f"{os.fspath(original).rstrip('/')}-replica") as path:
         parse_config([os.path.join(original, CONFIG_FILE)], [last])
         with wrong_calls_are_config_errors():
-            trainer = Trainer(root_dir or f"{os.fspath(original).rstrip('/')}-replica", *make_parts())
+            trainer = Trainer(path, *make_parts())
     trainer.add_callback(_Comparison(digests))
     trainer.train()
     return find_split(digests, read_digests(trainer.root_dir))

@@ -12,6 +12,7 @@ from alf.core.files import (
     remove_folder,
     replace_file,
     replace_own_folder,
+    without_pattern,
     write_file,
 )
 from alf.errors import ConfigError, SaveError
@@ -156,6 +157,33 @@ def test_a_path_is_absolute_and_has_no_tilde(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     assert find_path("~/a") == find_path("a") == find_path(tmp_path / "a") == str(tmp_path / "a")
+
+
+def test_a_path_that_is_not_utf_8_is_refused():
+    with pytest.raises(ConfigError, match=r"^the path '/x\\udcff' is not UTF-8: choose another one$"):
+        find_path(os.fsdecode(b"/x\xff"))
+
+
+def test_no_path_stays_that_could_be_a_pattern(tmp_path):
+    with without_pattern(str(tmp_path)) as path:
+        assert path == str(tmp_path)
+    for name in ("a[1]", "a*", "b?", "c\\"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+        with without_pattern(str(tmp_path / name)) as path:
+            assert not set(path) & set("[]*?\\")
+            with open(os.path.join(path, "file")) as file:
+                assert file.read() == name
+        assert not os.path.lexists(path) and (tmp_path / name / "file").exists()
+
+
+def test_an_offline_buffer_in_a_folder_with_brackets(tmp_path):
+    (tmp_path / "a[1]" / "b").mkdir(parents=True)
+    path = tmp_path / "a[1]" / "b" / "buffer.npz"
+    path.touch()
+    for pattern in ("b/buffer.npz", "b/*.npz", "*/buffer.npz", "**/buffer.npz"):
+        assert find_files(str(tmp_path / "a[1]" / pattern)) == [str(path)]
+    assert find_files(str(tmp_path / "[a]*" / "b" / "*.npz")) == [str(path)]
 
 
 def test_an_offline_buffer_in_the_home_directory(tmp_path, monkeypatch):

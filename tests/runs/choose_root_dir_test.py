@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from alf.core.files import find_path
 from alf.errors import ConfigError
 from alf.runs.run_dir import RunDir, choose_root_dir, remove_unused
 
@@ -21,11 +22,15 @@ def folder(tmp_path, monkeypatch):
 def test_the_names_are_counted(folder):
     with contextlib.ExitStack() as stack:
         made = [stack.enter_context(choose_root_dir(None, "ppo", "ALE/Pong-v5")) for _ in range(3)]
-    assert made == ["runs/ppo_ALE-Pong-v5", "runs/ppo_ALE-Pong-v5_2", "runs/ppo_ALE-Pong-v5_3"]
+    names = ["runs/ppo_ALE-Pong-v5", "runs/ppo_ALE-Pong-v5_2", "runs/ppo_ALE-Pong-v5_3"]
+    assert made == [str(folder / name) for name in names]
     with choose_root_dir(None) as path:
-        assert path == "runs/run" and os.path.isdir(path)
+        assert path == str(folder / "runs/run") and os.path.isdir(path)
     with choose_root_dir("other", "ppo") as path:
-        assert path == "other" and not os.path.exists(path)
+        assert path == str(folder / "other") and not os.path.exists(path)
+        os.chdir("/")  # as an environment may
+        assert find_path("third") == str(folder / "third")
+    assert find_path("third") == "/third"
 
 
 def test_many_at_once_have_names_of_their_own(monkeypatch):
@@ -47,7 +52,8 @@ def test_many_at_once_have_names_of_their_own(monkeypatch):
 
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         made = list(pool.map(claim, range(8)))
-    assert sorted(made) == ["runs/mine", *(f"runs/mine_{i}" for i in range(2, 9))]
+    made = sorted(os.path.relpath(path) for path in made)
+    assert made == ["runs/mine", *(f"runs/mine_{i}" for i in range(2, 9))]
 
 
 def test_after_an_error_only_an_empty_folder_goes(folder):
@@ -86,7 +92,7 @@ def test_a_folder_that_another_run_uses_stays(folder):
 
 def test_a_folder_that_cannot_be_made_is_one_line(folder):
     (folder / "runs").touch()
-    message = "^root_dir 'runs/mine' cannot be made: .*: choose another root_dir$"
+    message = "^root_dir '/.*/runs/mine' cannot be made: .*: choose another root_dir$"
     with pytest.raises(ConfigError, match=message):
         with choose_root_dir(None, "mine"):
             pass
