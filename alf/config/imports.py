@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+from alf.core.files import open_regular
 from alf.errors import ConfigError
 
 RUN_FILE = "run.json"  # the file in a run's directory that holds these folders
@@ -35,7 +36,7 @@ def read_import_paths(root_dir):
     if not os.path.exists(path):
         return []
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             # Only this entry: specs are for the layers above, which have TensorFlow.
             return list(json.load(file)["import_paths"])
     except (OSError, ValueError, TypeError, KeyError) as error:

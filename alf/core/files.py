@@ -6,6 +6,7 @@ import contextvars
 import errno
 import os
 import shutil
+import stat
 import tempfile
 
 from alf.errors import ConfigError, SaveError
@@ -60,6 +61,21 @@ def without_pattern(path):
         link = os.path.join(folder, "link")
         os.symlink(path, link, target_is_directory=True)
         yield link
+
+
+def open_regular(path, mode="r", **kwargs):
+    """Opens a file to read it, as `open` does; raises OSError for a pipe or a device, which may never end."""
+
+    def opener(name, flags):
+        # Without this flag the call waits until another process opens the pipe to write.
+        descriptor = os.open(name, flags | os.O_NONBLOCK)
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # a folder is refused by `open` itself
+            return descriptor
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file", name)
+
+    return open(path, mode, opener=opener, **kwargs)
 
 
 @contextlib.contextmanager

@@ -2,8 +2,10 @@
 """The calls of users' code that threads make at present, for whoever watches the threads."""
 
 import contextlib
+import sys
 import threading
 import time
+import traceback
 from typing import NamedTuple
 
 
@@ -43,3 +45,8 @@ def user_call(name, is_update=False):
 def find_user_call(thread):
     """Returns the innermost `UserCall` of a thread, whose identifier is given; None without one."""
     return _calls.get(thread)
+
+
+def format_stack(thread):
+    """Returns the present stack of a thread, whose identifier is given, as a text."""
+    return "".join(traceback.format_stack(sys._current_frames().get(thread)))

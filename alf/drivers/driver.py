@@ -16,7 +16,8 @@ from alf.core.user_calls import user_call
 from alf.data_structures import Experience, LogRecord
 from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring, split_unroll_length
-from alf.drivers.env_specs import EnvSpecs, close_all, make_envs, to_batched_envs
+from alf.drivers.env_making import close_all, make_envs
+from alf.drivers.env_specs import EnvSpecs, to_batched_envs
 from alf.drivers.log_thread import find_log_fields
 from alf.drivers.metrics import (
     BalancedReturn,

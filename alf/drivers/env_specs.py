@@ -1,10 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvSpecs: the specs that the environments of a driver share, and the specs of their unrolls."""
 
-import contextlib
 import copy
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -18,7 +16,7 @@ from alf.core.array_spec import to_array_spec
 from alf.core.nest_utils import add_leading_dims, to_tensor_spec
 from alf.core.tf_runtime import reserve_threads
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
-from alf.errors import ConfigError, EnvError
+from alf.errors import ConfigError
 from alf.policies.policy import Policy
 
 
@@ -56,38 +54,6 @@ def to_batched_envs(envs):
         if not env.batched:
             raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
     return batched_envs
-
-
-@checked
-def make_envs(env_fn: Callable[..., Environment], num_groups: PositiveInt) -> list[Environment]:
-    """Makes environments as `Driver.from_env_fn` describes. If one fails, it closes the others."""
-    takes_index, envs = _takes_index(env_fn), []
-    try:
-        for index in range(num_groups):
-            envs.append(env_fn(index) if takes_index else env_fn())
-    except Exception as error:
-        close_all(envs)
-        kind = ConfigError if isinstance(error, ConfigError) else EnvError
-        raise kind(f"env_fn raised for environment {index}: {error!r}") from error
-    return envs
-
-
-def close_all(envs):
-    """Closes environments after an error. It ignores errors of `close`, which would hide the first one."""
-    for env in envs:
-        with contextlib.suppress(Exception):
-            env.close()
-
-
-def _takes_index(env_fn):
-    """Returns whether a callable needs an argument."""
-    try:
-        inspect.signature(env_fn).bind()
-    except TypeError:
-        return True
-    except ValueError:  # Python cannot tell the signature, of a class in C for example.
-        return False
-    return False
 
 
 class EnvSpecs:

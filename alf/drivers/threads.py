@@ -12,12 +12,12 @@ import contextlib
 import functools
 import itertools
 import threading
-import time
 
 import tensorflow as tf
 from absl import logging
 
 from alf.core.tf_runtime import single_threaded
+from alf.drivers.env_making import EnvCloser, join_all
 from alf.drivers.env_specs import name_env
 from alf.drivers.graph_steps import find_graph_envs
 from alf.drivers.stage_clock import STORE, WAIT
@@ -258,52 +258,3 @@ class DriverThreads:
         error = RuntimeError(f"after stop_timeout={timeout:g} seconds: {'; '.join(complaints)}")
         error.__cause__ = next((closer.error for closer in closers if closer.error is not None), None)
         return error
-
-
-class EnvCloser(threading.Thread):
-    """Closes an environment once `thread`, which steps it, has ended; at once if `thread` is None.
-
-    Args:
-        name: text, the environment in messages.
-        env: the environment.
-        thread: the thread that steps it now, or None.
-
-    Attributes:
-        error: the exception that `env.close` raised, or None.
-    """
-
-    def __init__(self, name, env, thread):
-        # A daemon: an environment that never returns must not keep the process alive.
-        super().__init__(name=name, daemon=True)
-        self._env = env
-        self._thread = thread
-        self.error = None
-
-    def run(self):
-        if self._thread is not None:
-            self._thread.join()
-        # `complain`, in another thread, tells by this whether the step or the close does not return.
-        self._thread = None
-        try:
-            self._env.close()
-        except BaseException as error:
-            self.error = error
-
-    def complain(self, stage):
-        """Describes why the environment is not closed; None if it is closed.
-
-        `stage`, "reset", "step" or "call", is the call that has not returned.
-        """
-        if self.error is not None:
-            return f"{self.name} raised {self.error!r} in close()"
-        if not self.is_alive():
-            return None
-        return f"{self.name} is still closing" if self._thread is None else f"{self.name} still {stage}s"
-
-
-def join_all(threads, timeout):
-    """Waits until all threads have ended, but not longer than `timeout` seconds."""
-    # One deadline for all: a time-out for each thread would add up when several hang.
-    deadline = time.monotonic() + timeout
-    for thread in threads:
-        thread.join(max(0.0, deadline - time.monotonic()))

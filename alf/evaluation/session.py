@@ -16,6 +16,7 @@ import gin
 
 from alf.config.parsing import parse_operative_config
 from alf.core.devices import take_memory_as_needed
+from alf.drivers.env_making import close_all
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.episodes import evaluate, join_episodes
@@ -96,7 +97,7 @@ class Session:
 
     def close(self):
         """Closes the environments."""
-        self._env.close()
+        close_all([self._env])
 
     def _evaluate(self, note_step):
         # The same seed for each evaluation, so that their differences come from the weights.
@@ -125,10 +126,10 @@ class Session:
             self._env.reset()
             render_frame(self._env)
         except ConfigError as error:
-            self._env.close()
+            close_all([self._env])
             raise ConfigError(f"Evaluator.video_interval is {self._video_interval}: {error}") from None
         except BaseException:
-            self._env.close()
+            close_all([self._env])
             raise
 
 

@@ -14,7 +14,7 @@ from alf.callback import Callback
 from alf.config.kinds import AtLeast, Fraction, PositiveInt
 from alf.config.settings import configurable
 from alf.core.annotations import Environment
-from alf.core.files import replace_file
+from alf.core.files import open_regular, replace_file
 from alf.drivers.metrics import Metric
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError
@@ -202,7 +202,7 @@ class Versions:
         path = self._path(version)
         try:
             # `np.load` refuses pickles unless told otherwise: a file cannot run code.
-            with np.load(path) as arrays:
+            with open_regular(path, "rb") as file, np.load(file) as arrays:
                 weights = [arrays[f"arr_{i}"] for i in range(len(arrays.files))]
             if not all(np.isfinite(x).all() for x in weights):
                 raise ConfigError("a weight is not finite")

@@ -8,6 +8,7 @@ import numpy as np
 
 from alf.config.comparison import parse_settings
 from alf.config.gin_files import CONFIG_FILE
+from alf.core.files import open_regular
 from alf.errors import ConfigError
 from alf.runs.progress_file import ENV_STEPS, PROGRESS_FILE, SECONDS, read_rows
 
@@ -66,7 +67,7 @@ def read_run(path):
         numbers = [[float(field) if field else np.nan for field in row] for row in rows]
         settings = {}
         if os.path.exists(os.path.join(path, CONFIG_FILE)):
-            with open(os.path.join(path, CONFIG_FILE), encoding="utf-8") as file:
+            with open_regular(os.path.join(path, CONFIG_FILE), encoding="utf-8") as file:
                 settings = parse_settings(file.read())
     except (OSError, ValueError) as error:
         raise ConfigError(f"the run {path!r} cannot be read: {error}") from None

@@ -29,6 +29,7 @@ import zipfile
 import numpy as np
 import tensorflow as tf
 
+from alf.core.files import open_regular
 from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_from_json
 from alf.data_structures import Experience, PolicyState
@@ -47,7 +48,7 @@ def open_archive(path):
     Errors of any kind within the context become a ConfigError that names the file.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path, "rb") as file, zipfile.ZipFile(file) as archive:
             header = json.loads(read_array(archive, "header").item())
             if header["format"] != FORMAT:
                 raise ConfigError(f"the file {path!r} is not a replay buffer")

@@ -13,6 +13,7 @@ says that these weights led to an update that was not finite. The folders `best`
 """
 
 import contextlib
+import glob
 import json
 import math
 import os
@@ -23,7 +24,7 @@ import zlib
 import tensorflow as tf
 from absl import logging
 
-from alf.core.files import remove_folder, replace_folder, without_pattern, write_file
+from alf.core.files import open_regular, remove_folder, replace_folder, without_pattern, write_file
 from alf.errors import ConfigError
 from alf.runs.checkpoint_variables import list_some, match_variables, read_values
 
@@ -67,7 +68,7 @@ def write_state(folder, state):
 def read_state(path):
     """Reads the dict of `write_state` from a checkpoint; raises DamagedError."""
     with _damages(path, _STATE):
-        with open(os.path.join(path, _STATE), encoding="utf-8") as file:
+        with open_regular(os.path.join(path, _STATE), encoding="utf-8") as file:
             content = json.load(file)
         if _checksum(json.dumps(content["state"])) != content["crc32"]:
             raise ValueError("it has another checksum")
@@ -105,6 +106,8 @@ def read_variables(path, root, what):
 def open_weights(path):
     """Context manager that yields `tf.train.load_checkpoint`; errors of the files become a DamagedError."""
     with _damages(path, _WEIGHTS), without_pattern(os.path.abspath(path)) as folder:
+        for file in glob.glob(os.path.join(glob.escape(path), f"{_WEIGHTS}.*")):
+            open_regular(file).close()  # TensorFlow would wait for a pipe
         yield tf.train.load_checkpoint(os.path.join(folder, _WEIGHTS))
 
 
@@ -186,7 +189,7 @@ def list_best(folder):
 
 def _read_mean(path):
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError):
-        with open(os.path.join(path, _EVALUATION), encoding="utf-8") as file:
+        with open_regular(os.path.join(path, _EVALUATION), encoding="utf-8") as file:
             mean = float(json.load(file)["figures"]["return"]["mean"])
         if math.isfinite(mean):
             return mean

@@ -23,6 +23,7 @@ from alf.core.annotations import NestedSpec
 from alf.core.files import relative_to_here
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
+from alf.drivers.env_making import close_all, telling_starts
 from alf.environments.names import list_arguments
 from alf.learner.learner import Learner
 from alf.networks.encoders import NatureEncoder, choose_image_encoder
@@ -140,11 +141,12 @@ def _read_specs(bound):
     if bound.get("num_envs") == 0 and not bound.get("num_collectors"):
         rows = read_row_spec(find_files(bound.get("offline_buffer"))[0])
         return rows.observation, rows.action
-    env = make_env(None, batch_size=1, maps_policies=False)
+    with telling_starts([], 1):
+        env = make_env(None, batch_size=1, maps_policies=False)
     try:
         specs = EnvSpecs([env])
     finally:
-        env.close()
+        close_all([env])
     return specs.observation, specs.action
 
 

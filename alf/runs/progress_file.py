@@ -9,7 +9,7 @@ import os
 
 from absl import logging
 
-from alf.core.files import replace_file
+from alf.core.files import open_regular, replace_file
 
 PROGRESS_FILE = "progress.csv"
 ENV_STEPS, SECONDS = "env_steps", "seconds"
@@ -124,7 +124,7 @@ def read_rows(path):
     A last row without a line end, which a killed run or a full disk leaves, is left out. OSError is raised if
     there is no such file, ValueError if it is not the file of a run's progress.
     """
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         text = file.read()
     try:
         text = text[: text.rfind(b"\n") + 1].decode()

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from alf.config.imports import RUN_FILE, list_own_paths
+from alf.core.files import open_regular
 from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_from_json, nest_to_json
 from alf.errors import ConfigError, FolderError
@@ -83,7 +84,7 @@ def read_description(root_dir):
     """Reads the `RunDescription` of a run; raises ConfigError if the file is missing or damaged."""
     path = os.path.join(root_dir, RUN_FILE)
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             values = json.load(file)
         _check_types(values)
         specs = {k: nest_from_json(v) for k, v in values.items() if k.endswith("_spec")}

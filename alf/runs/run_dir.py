@@ -18,7 +18,7 @@ from alf.config.comparison import check_same, parse_settings
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, is_installed, list_own_paths
 from alf.core.annotations import FilePath
-from alf.core.files import find_path, relative_to_here, replace_file
+from alf.core.files import find_path, open_regular, relative_to_here, replace_file
 from alf.errors import ConfigError, FolderError
 from alf.runs.git_state import read_git_state
 from alf.runs.progress_file import PROGRESS_FILE, read_rows
@@ -120,7 +120,7 @@ class RunDir:
             logging.warning("%s is missing: the run goes on, whatever its settings were", path)
             return
         try:
-            with open(path, encoding="utf-8") as file:
+            with open_regular(path, encoding="utf-8") as file:
                 theirs = parse_settings(file.read())
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from None
@@ -277,7 +277,7 @@ def has_trained(path):
 def has_succeeded(path):
     """Whether `done.json` says that the run in `path` has ended at a stop criterion."""
     try:
-        with open(os.path.join(path, DONE_FILE), encoding="utf-8") as file:
+        with open_regular(os.path.join(path, DONE_FILE), encoding="utf-8") as file:
             return json.load(file)["status"] == "SUCCESS"
     except (OSError, ValueError, KeyError, TypeError):
         return False

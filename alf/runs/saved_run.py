@@ -20,7 +20,7 @@ from alf.config.registry import find_argument, own_config
 from alf.config.settings import configurable
 from alf.core.annotations import FilePath, Nest
 from alf.core.devices import HOST
-from alf.core.files import find_path
+from alf.core.files import find_path, open_regular
 from alf.core.nest_utils import add_leading_dims, find_mismatch
 from alf.errors import ConfigError, argument
 from alf.games.players import select_policy
@@ -57,7 +57,7 @@ class SavedRun:
 
     def check_modules(self):
         """Raises ConfigError if gin has read the run's configuration with modules that are not the run's."""
-        with open(os.path.join(self.root_dir, CONFIG_FILE), encoding="utf-8") as file:
+        with open_regular(os.path.join(self.root_dir, CONFIG_FILE), encoding="utf-8") as file:
             found = re.findall(r"^(?:import|from) ([\w.]+)(?: import (\w+))?", file.read(), re.MULTILINE)
         # Python does not import a name twice: if another file of this name was imported before, gin has read
         # the run's bindings with that one, without an error.

@@ -14,7 +14,7 @@ from alf.callback import Callback
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import bind, parse_config, wrong_calls_are_config_errors
 from alf.core.randomness import spawn_seeds
-from alf.errors import ConfigError, DivergedError
+from alf.errors import ConfigError, DivergedError, FolderError
 from alf.runs.checkpoint_files import DamagedError
 from alf.runs.presets import make_parts
 from alf.runs.saved_run import SavedRun
@@ -24,7 +24,8 @@ from alf.studies.state import read_json, write_json
 from alf.studies.tunables import make_bindings
 from alf.training.trainer import Trainer
 
-_POLL_SECONDS = 0.05  # between two looks at the order
+_POLL_SECONDS = 0.05  # between two looks at the order, or at the lock
+_LOCK_SECONDS = 120.0  # for an earlier process of the member to save and end
 
 
 class Member(Callback):
@@ -67,6 +68,10 @@ class Member(Callback):
             Exception: an error of the training. A DivergedError is reported instead.
         """
         while self._stop_reason is None:
+            # Before the checkpoint is read, which the earlier process may yet replace.
+            self._wait_until_free()
+            if self._stop_reason is not None:
+                break
             self._build()
             try:
                 # An order is given again after a crash or a kill. To copy the parent again would lose what
@@ -116,7 +121,6 @@ class Member(Callback):
 
     def _build(self):
         """Makes the `Trainer` with the order's settings, which continues from the member's own checkpoint."""
-        self._wait_until_free()  # Before the checkpoint is read, which the earlier process may yet replace.
         gin.clear_config()
         # The order has the study's seed and the member's index: another seed for each member.
         (seed,) = spawn_seeds(self._order["seed"], 1)
@@ -143,10 +147,21 @@ class Member(Callback):
 
     def _wait_until_free(self):
         """Waits until an earlier process of this member, of a study that was killed, has saved and ended."""
-        folder = os.open(self._root_dir, os.O_RDONLY)
-        with contextlib.suppress(OSError):  # Some file systems have no locks.
-            fcntl.flock(folder, fcntl.LOCK_EX)
-        os.close(folder)  # This frees the lock, which `Trainer` takes for itself.
+        folder, deadline = os.open(self._root_dir, os.O_RDONLY), time.monotonic() + _LOCK_SECONDS
+        try:
+            while self._stop_reason is None:
+                try:
+                    fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise FolderError(self._root_dir, "is in use: another process trains there") from None
+                    time.sleep(_POLL_SECONDS)
+                    continue
+                except OSError:  # Some file systems have no locks.
+                    pass
+                return
+        finally:
+            os.close(folder)  # This frees the lock, which `Trainer` takes for itself.
 
     def _check(self):
         """Raises ConfigError if no metric is the objective, or the learner does not read a `Tunable`."""

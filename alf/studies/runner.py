@@ -7,6 +7,7 @@ import signal
 import time
 from typing import Any
 
+from alf.core.files import open_regular
 from alf.errors import SaveError
 from alf.studies.placement import LOST
 
@@ -120,7 +121,7 @@ def find_error(status, log, start):
     if status == LOST:
         return "its process in the cluster could not start, or was lost"
     try:
-        with open(log, "rb") as file:
+        with open_regular(log, "rb") as file:
             # This may be within a line or a character; bytes that are not whole are replaced.
             file.seek(max(start, os.path.getsize(log) - _TAIL))
             lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]

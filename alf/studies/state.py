@@ -6,14 +6,14 @@ import io
 import json
 import os
 
-from alf.core.files import write_file
+from alf.core.files import open_regular, write_file
 from alf.errors import FolderError
 
 
 def read_json(path):
     """Reads a file that is only replaced as a whole; returns None if it does not exist."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, encoding="utf-8") as file:
             return json.load(file)
     except FileNotFoundError:
         return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from alf.config.comparison import check_same
 from alf.config.imports import list_own_paths
-from alf.core.files import write_file
+from alf.core.files import open_regular, write_file
 from alf.runs.run_dir import RunDir, has_checkpoints, has_succeeded, has_trained
 from alf.studies.runner import Runner
 from alf.studies.state import damaged, write_json
@@ -137,7 +137,7 @@ class Study(abc.ABC):
         """
         path, state = os.path.join(self.folder, self.state_file), None
         try:
-            with open(path, encoding="utf-8") as file:
+            with open_regular(path, encoding="utf-8") as file:
                 state = json.load(file)
         except FileNotFoundError:
             pass

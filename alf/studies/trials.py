@@ -11,6 +11,7 @@ import os
 
 import numpy as np
 
+from alf.core.files import open_regular
 from alf.errors import ConfigError, FolderError, SaveError, import_extra
 from alf.studies.ranges import Choice, Discount, Integers, LogUniform, draw
 from alf.studies.state import damaged
@@ -107,7 +108,7 @@ class Trials:
         with contextlib.suppress(FileNotFoundError):
             os.remove(f"{self._path}.lock")
         # Each line ends with a line end: everything behind the last one is broken.
-        with contextlib.suppress(FileNotFoundError), open(self._path, "r+b") as file:
+        with contextlib.suppress(FileNotFoundError), open_regular(self._path, "r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
         journal = self._optuna.storages.journal
         try:

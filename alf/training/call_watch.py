@@ -6,13 +6,12 @@ import os
 import signal
 import sys
 import threading
-import traceback
 
 from absl import logging
 
-from alf.core.user_calls import find_user_call
+from alf.core.user_calls import find_user_call, format_stack
 from alf.drivers.stage_clock import TRAIN, Spent
-from alf.drivers.stall_watch import Watch, print_stacks
+from alf.drivers.watch import Watch, print_stacks
 from alf.errors import describe_error
 from alf.training.live_curve import is_notebook
 
@@ -71,8 +70,7 @@ class CallWatch(Watch):
         return max(self._signal_timeout, 2 * seconds / max(times, 1))
 
     def _log(self, call, text):
-        frame = sys._current_frames().get(self._thread)
-        logging.error("%s\n%s", text, "".join(traceback.format_stack(frame)))
+        logging.error("%s\n%s", text, format_stack(self._thread))
         if call.is_update:  # TensorFlow may be calling the user's code in a thread of its own
             print_stacks()
 

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from alf.core.user_calls import user_call
 from alf.errors import ConfigError
 from alf.workers.arrays import (
     FIRST,
@@ -68,7 +69,9 @@ class EnvBatch:
         self._envs, self._first_index, self._num_steps = [], first_index, 0
         try:
             for i, env_fn in enumerate(env_fns, start=first_index):
-                self._envs.append(make_env(env_fn, f"the constructor of environment {i}", bool(info_keys)))
+                name = f"the constructor of environment {i}"
+                with user_call(name):
+                    self._envs.append(make_env(env_fn, name, bool(info_keys)))
             self.layout, *others = [layout_of(env, tuple(info_keys)) for env in self._envs]
             for i, other in enumerate(others, start=first_index + 1):
                 if other != self.layout:

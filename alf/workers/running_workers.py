@@ -15,6 +15,7 @@ from absl import logging
 from alf.core.randomness import spawn_seeds
 from alf.core.restart_limit import RestartLimit
 from alf.core.running_time import running_time
+from alf.core.user_calls import user_call
 from alf.errors import ConfigError, EnvError, describe_error
 from alf.workers.process import pack_object
 from alf.workers.worker import Worker, WorkerError, kill_workers
@@ -165,7 +166,8 @@ class RunningWorkers:
                 core = self._turns[index] if self._settings.pin_workers else None
                 job = self._make_job(index, seeds), len(self._env_fns), core, self._settings.worker_nice
                 self.running[index].channel.send(pack_object(job))
-            replies, losses = self.receive_replies(indices, restarts)
+            with user_call(f"the constructors in {len(indices)} worker processes"):
+                replies, losses = self.receive_replies(indices, restarts)
             layouts.update({index: reply for index, reply in replies.items() if index not in losses})
             for index, loss in losses.items():
                 self._restarts.count_restart(loss, WorkerError)

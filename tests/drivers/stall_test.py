@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 from absl import logging
 
-from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver, stall_watch
+from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver, watch
 from alf.drivers.stage_clock import StageClock
 from alf.drivers.stall_watch import StallWatch
 from alf.errors import StallError
@@ -83,7 +83,7 @@ def clock(monkeypatch):
     """The time of drivers and of their watches."""
     clock = Time()
     monkeypatch.setattr(StageClock.__init__, "__defaults__", (clock,))
-    monkeypatch.setattr(stall_watch, "time", types.SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(watch, "time", types.SimpleNamespace(monotonic=clock))
     return clock
 
 

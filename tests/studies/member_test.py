@@ -2,6 +2,7 @@
 """Member: what it does with orders."""
 
 import contextlib
+import fcntl
 import functools
 import itertools
 import json
@@ -19,9 +20,12 @@ import tensorflow as tf
 
 from alf.algorithms import ImpalaAlgorithm
 from alf.config.parsing import bind, parse_config
-from alf.errors import ConfigError, DivergedError
+from alf.errors import ConfigError, DivergedError, FolderError
 from alf.schedules import find_tunables
+from alf.studies.member import Member
+from alf.studies.population_study import ORDER_FILE
 from alf.studies.ranges import Choice, Integers, LogUniform, Uniform
+from alf.studies.state import write_json
 from alf.studies.tunables import find_limits, is_tunable, list_tunable, make_bindings
 from alf.training import Experiment, Trainer
 from tests.bin.conftest import KINDS
@@ -411,3 +415,20 @@ def test_bindings():
         "own/Tunable.setting": "own/Tunable.value",
         "A.kind": "z",
     }
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_member_does_not_wait_for_ever_for_an_earlier_process_of_it(tmp_path, monkeypatch, stops):
+    monkeypatch.setattr("alf.studies.member._LOCK_SECONDS", 600.0 if stops else 0.1)
+    write_json(str(tmp_path / ORDER_FILE), {})
+    member, folder = Member("members.gin", str(tmp_path)), os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        if stops:
+            threading.Timer(0.1, member.stop, ("enough",)).start()
+            assert not member.train()
+        else:
+            with pytest.raises(FolderError, match="is in use: another process trains there"):
+                member.train()
+    finally:
+        os.close(folder)

@@ -18,7 +18,7 @@ from alf.config.registry import own_config, run_in_turn
 from alf.errors import ConfigError
 from alf.evaluation.evaluator import Evaluator
 from alf.runs.saved_run import SavedRun, load_agent, make_env
-from alf.training.train import _name_env
+from alf.runs.what import _name_callable
 from alf.training.trainer import Trainer
 
 SMALL = {"num_envs": 2, "num_groups": 1, "unroll_length": 8, "num_minibatches": 1, "recurrence": 8, "seed": 0}
@@ -79,7 +79,7 @@ def test_a_class_without_a_name_trains(tmp_path, own_module):
     class Local(own_module.Corridor):
         pass
 
-    assert _name_env(Local) is Local
+    assert _name_callable(Local) is Local
     agent, _ = alf.train(Local, "impala", 32, tmp_path / "run", num_envs=2, num_groups=1, num_workers=0)
     assert agent.predict(np.zeros(1, np.float32))[0] in (0, 1)
 
@@ -124,7 +124,7 @@ def test_a_class_of_a_file(tmp_path, monkeypatch):
     [
         ({"algorithm": "td3"}, "train.algorithm is 'td3': it must be one of 'ppo', 'impala', 'sac', 'dqn'"),
         ({"steps": 0}, "train.steps is 0: it must be an integer, at least 1"),
-        ({"lerning_rate": 1}, "--lerning_rate: there is no such setting; did you mean learning_rate"),
+        ({"lerning_rate": 1}, "lerning_rate: there is no such setting; did you mean learning_rate"),
         ({"learning_rate": "x"}, "Adam.learning_rate is 'x': it must be a number"),
     ],
 )
@@ -287,3 +287,20 @@ def test_an_environment_in_a_thread_may_load_an_agent(tmp_path):
 
     _, run = alf.train(make, steps=32, root_dir=tmp_path / "run", num_workers="thread", **SMALL)
     assert run.finished
+
+
+def test_an_environment_that_does_not_close_does_not_keep_a_run_from_its_begin(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr("alf.drivers.env_making._CLOSE_SECONDS", 0.1)
+    release = threading.Event()
+
+    class Stays(CartPoleEnv):
+        def close(self):
+            release.wait(600.0)
+
+    try:
+        settings = {**SMALL, "num_workers": 0, "Monitoring.stop_timeout": 0.1}
+        _, run = alf.train(Stays, steps=32, root_dir=tmp_path / "run", **settings)
+    finally:
+        release.set()
+    assert run.finished
+    assert "(PythonEnvironment) is still closing" in caplog.text
