@@ -1,10 +1,16 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""RestartLimit: limits how often lost processes, and environments that raise, are replaced."""
+"""Lost processes, and RestartLimit: how often these, and environments that raise, are replaced."""
 
 import collections
 import time
 
 from absl import logging
+
+from alf.errors import EnvError
+
+
+class LostProcessError(EnvError):
+    """A process has died, or does not answer. Its owner may replace it."""
 
 
 class RestartLimit:

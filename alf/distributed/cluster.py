@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -23,7 +24,9 @@ def connect(address=None, log_to_driver=True):
     """Connects to a Ray cluster, or starts Ray on this machine; does nothing after a call of `ray.init`.
 
     Ray that is started here has no dashboard. It listens only on the loopback address, so that other machines
-    cannot reach it, unless the program has imported Ray before.
+    cannot reach it, unless the program has imported Ray before. Its processes are in sessions of their own:
+    what a terminal or `timeout` sends to all processes of a run reaches only the run, which saves and ends
+    them. If this process is killed, the kernel kills them.
 
     Args:
         address: text, the address of a cluster, such as "auto" or "10.0.0.1:6379". None takes the address in
@@ -52,7 +55,8 @@ def connect(address=None, log_to_driver=True):
     _check_answer(address)
     handler = signal.getsignal(signal.SIGTERM)  # `ray.init` replaces it.
     try:
-        ray.init(address, logging_level="warning", log_to_driver=log_to_driver, **settings)
+        with _own_sessions():
+            ray.init(address, logging_level="warning", log_to_driver=log_to_driver, **settings)
     except Exception as error:  # Ray raises many types, and `Exception` itself if its processes do not start.
         if address != "local":
             raise ConfigError(f"no Ray cluster answers at {address!r}: {error}") from None
@@ -68,6 +72,22 @@ def connect(address=None, log_to_driver=True):
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
     return ray
+
+
+@contextlib.contextmanager
+def _own_sessions():
+    """Context manager in which `subprocess` puts each process that it starts into a session of its own."""
+    # Ray has no setting for that, and once a process has started it is too late.
+    start = subprocess.Popen.__init__
+
+    def start_in_session(self, *args, **kwargs):
+        start(self, *args, **{"start_new_session": True, **kwargs})
+
+    subprocess.Popen.__init__ = start_in_session
+    try:
+        yield
+    finally:
+        subprocess.Popen.__init__ = start
 
 
 def _check_answer(address):

@@ -69,6 +69,8 @@ class Evaluator:
         num_workers: int, at most `batch_size`, how many processes of the places "process" and "cluster" share
             the sub-environments. The episodes are the same for any number of them, if each sub-environment
             has a seed of its own and the policy does not explore.
+        max_restarts: how often each of these processes is replaced in one evaluation because it was lost, for
+            example killed because memory was short. Beyond that the run ends with an error.
         env: callable (seed=) -> batched environment, for users without gin and the place "thread". None
             means `Experiment.env` with the bindings of the scope "eval", such as
             `eval/alf.environments.load.max_episode_steps = 500`.
@@ -89,6 +91,7 @@ class Evaluator:
         seed: Annotated[NonNegativeInt | None, Role.MEASUREMENT] = None,
         place: Literal["thread", "process", "cluster"] = "thread",
         num_workers: Annotated[PositiveInt, Role.EXECUTION] = 1,
+        max_restarts: Annotated[NonNegativeInt, Role.EXECUTION] = 3,
         env: Callable[..., Any] | None = None,
         cluster: Callable[..., Any] = RayEvaluator,
         video_interval: PositiveInt | None = None,
@@ -111,7 +114,7 @@ class Evaluator:
             )
         self._interval_steps = interval_steps
         self._interval_seconds = interval_seconds
-        self._place, self._num_workers = place, num_workers
+        self._place, self._num_workers, self._max_restarts = place, num_workers, max_restarts
         self._make_env = env
         self._make_remote = cluster
         self._settings = dict(
@@ -167,9 +170,11 @@ class Evaluator:
             self._session.close()
         parts = divide(self._settings, self._num_workers)
         if self._place == "process":
-            self._session = start_processes(root_dir, parts)
+            self._session = start_processes(root_dir, parts, self._max_restarts)
         elif self._place == "cluster":
-            self._session = start_in_cluster(self._remote, self._policy, parts, self._config)
+            self._session = start_in_cluster(
+                self._remote, self._policy, parts, self._max_restarts, self._config
+            )
         self._last_steps, self._last_time = env_steps, time.monotonic()
         # A daemon, so that an environment that hangs does not keep the process alive after `close`.
         # The session as an argument: `close` may have taken it away before the thread begins.
@@ -202,7 +207,7 @@ class Evaluator:
 
         Raises:
             Exception: an exception of the environments.
-            EnvError: if the process has ended; in a cluster, if that happened too often.
+            EnvError: if a process was lost more than `max_restarts` times.
         """
         if not self._is_busy:
             return None

@@ -10,12 +10,15 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from typing import Any, NamedTuple
 
 import gin
+from absl import logging
 
 from alf.config.parsing import parse_operative_config
 from alf.core.devices import take_memory_as_needed
+from alf.core.restart_limit import LostProcessError
 from alf.drivers.env_making import close_all
 from alf.drivers.weights import get_weights, set_weights
 from alf.errors import ConfigError, EnvError
@@ -25,6 +28,9 @@ from alf.games.mapping import find_agents
 from alf.policies.agent import Agent
 from alf.runs.experiment import Experiment
 from alf.runs.saved_run import make_env, restore_policy
+from alf.workers.process import signals_held
+
+_STOPPED = "the evaluation was stopped"
 
 
 class Result(NamedTuple):
@@ -139,11 +145,12 @@ class WorkerSession:
     Args:
         workers: list of `EvaluationProcess` or `RayEvaluator`, one for each part that `divide` has made, in
             this order.
+        max_restarts: int, how often each of them is replaced in one evaluation.
         read: callable (path of a checkpoint) -> what `begin` of a worker takes.
     """
 
-    def __init__(self, workers, read=lambda path: path):
-        self._workers, self._read = workers, read
+    def __init__(self, workers, max_restarts, read=lambda path: path):
+        self._workers, self._max_restarts, self._read = workers, max_restarts, read
 
     def evaluate(self, path, note_step):
         """Evaluates the checkpoint at `path`. Returns the `Result`. Calls `note_step` as `Session` does.
@@ -151,7 +158,7 @@ class WorkerSession:
         It does not do so for processes in a cluster, because Ray brings no news of a call that goes on.
 
         Raises:
-            EnvError: for any error in a process on this machine, or if it has ended.
+            EnvError: for any error in a process on this machine, or if one was lost too often.
             Exception: what `RayEvaluator.end` raises.
         """
         content = self._read(path)
@@ -159,7 +166,7 @@ class WorkerSession:
             # All begin before the first is waited for: `begin` does not wait.
             for worker in self._workers:
                 worker.begin(content)
-            results = [worker.end(note_step) for worker in self._workers]
+            results = [finish(worker, content, self._max_restarts, note_step) for worker in self._workers]
         except BaseException:
             # The others would answer this evaluation when they are asked for the next one.
             self.stop()
@@ -188,20 +195,26 @@ class EvaluationProcess:
     """
 
     def __init__(self, root_dir, settings):
+        # The settings are arguments, because the standard input has the paths.
+        self._arguments = root_dir, json.dumps(settings)
+        # Held while the process is replaced, or a signal sent.
+        self._lock, self._is_stopping = threading.Lock(), False
+        self._start()
+
+    def _start(self):
         # When this end is closed, also because the run was killed, the kernel ends the process.
         reader, self._lifeline = os.pipe()
-        # The settings are arguments, because the standard input has the paths. The standard error stream is
-        # inherited: warnings and tracebacks of the process appear among the lines of the run.
-        arguments = root_dir, json.dumps(settings), str(reader)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "alf.evaluation.session_process", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[reader],
-            # One thread and no GPU, because training needs the cores and the memory of the GPU.
-            env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        )
-        os.close(reader)
+        # The standard error stream is inherited: warnings and tracebacks of the process appear among the
+        # lines of the run.
+        with os.fdopen(reader), signals_held():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "alf.evaluation.session_process", *self._arguments, str(reader)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[reader],
+                # One thread and no GPU, because training needs the cores and the memory of the GPU.
+                env={**os.environ, "TF_NUM_INTRAOP_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            )
 
     def begin(self, path):
         """Begins to evaluate the checkpoint at `path`."""
@@ -210,9 +223,13 @@ class EvaluationProcess:
             self._process.stdin.flush()
 
     def end(self, note_step):
-        """Waits for the evaluation that has begun. Returns the `Result`; raises EnvError if it failed.
+        """Waits for the evaluation that has begun. Returns the `Result`.
 
         It calls `note_step` () about once a second while the environments step.
+
+        Raises:
+            LostProcessError: if the process has ended, for example because memory was short.
+            EnvError: if the evaluation failed, or after `stop`.
         """
         # Without a time-out: only the evaluator's thread waits here, and `stop` ends the process, which
         # closes the pipe, which ends the read.
@@ -220,28 +237,71 @@ class EvaluationProcess:
             while (answer := pickle.load(self._process.stdout)) is None:
                 note_step()
         except (EOFError, pickle.UnpicklingError):
-            status = self._process.wait()
-            raise EnvError(f"the process of the evaluation has ended with status {status}") from None
+            with self._lock:
+                self._kill()
+                status = self._process.wait()
+                if self._is_stopping:
+                    raise EnvError(_STOPPED) from None
+            raise LostProcessError(f"the process of the evaluation has ended with status {status}") from None
         if isinstance(answer, str):
             raise EnvError(f"the evaluation failed: {answer}")
         return answer
 
+    def restart(self):
+        """Replaces the process after it was lost; raises EnvError after `stop`."""
+        with self._lock:
+            if self._is_stopping:
+                raise EnvError(_STOPPED)
+            self._end()
+            self._start()
+
     def stop(self):
         """Kills the process, also during an evaluation. Any thread may call this."""
-        # Not SIGTERM, which a process that hangs may not obey, and then the thread in `end` would wait for
-        # its answer. Nothing is lost: the process has only read, and worker processes end when it does.
-        with contextlib.suppress(ProcessLookupError):  # it has ended, or has no group yet
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
+        with self._lock:
+            self._is_stopping = True
+            self._kill()
 
     def close(self):
         """Kills the process."""
         self.stop()
+        self._end()
+
+    def _kill(self):
+        # Not SIGTERM, which a process that hangs may not obey, and then the thread in `end` would wait for
+        # its answer. Nothing is lost: the process has only read, and worker processes end when it does.
+        if self._process.returncode is None:  # not reaped, so its id is still its own
+            with contextlib.suppress(ProcessLookupError):  # it has no group yet
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.kill()
+
+    def _end(self):
+        """Waits for the end of the process, which is killed, and closes what belongs to it."""
         self._process.wait()
         with contextlib.suppress(BrokenPipeError):  # a path that a dead process has not read is flushed
             self._process.stdin.close()
         self._process.stdout.close()
         os.close(self._lifeline)
+
+
+def finish(worker, content, max_restarts, note_step):
+    """Waits for the result of a worker that has begun; if its process is lost, a successor begins again.
+
+    Args:
+        worker: `EvaluationProcess` or `RayEvaluator`.
+        content: what its `begin` has got.
+        max_restarts: int; after so many successors EnvError is raised.
+        note_step: the argument of its `end`, which also says what else is raised.
+    """
+    # Of this evaluation only, because a run of weeks may lose a process now and then.
+    for num_restarts in itertools.count():
+        try:
+            return worker.end(note_step)
+        except LostProcessError as loss:
+            if num_restarts == max_restarts:
+                raise EnvError(f"{loss}; Evaluator.max_restarts={max_restarts} is reached") from None
+            logging.warning("%s: restart %d of %d", loss, num_restarts + 1, max_restarts)
+        worker.restart()
+        worker.begin(content)
 
 
 def divide(settings, num_workers):
@@ -269,12 +329,12 @@ def divide(settings, num_workers):
     ]
 
 
-def start_processes(root_dir, parts):
+def start_processes(root_dir, parts, max_restarts):
     """Makes a `WorkerSession` in processes on this machine; `parts` is a result of `divide`."""
-    return WorkerSession([EvaluationProcess(root_dir, part) for part in parts])
+    return WorkerSession([EvaluationProcess(root_dir, part) for part in parts], max_restarts)
 
 
-def start_in_cluster(evaluators, policy, parts, config):
+def start_in_cluster(evaluators, policy, parts, max_restarts, config):
     """Makes a `WorkerSession` in processes that Ray starts anywhere in a cluster.
 
     It sends weights rather than the path of a checkpoint, because the run's files may only be on this
@@ -284,6 +344,7 @@ def start_in_cluster(evaluators, policy, parts, config):
         evaluators: list of `RayEvaluator`, not started.
         policy: `Policy` like the policy that learns; its variables are changed.
         parts: a result of `divide`, as many as there are evaluators.
+        max_restarts: as in `WorkerSession`.
         config: text, the run's operative configuration.
     """
     spec = policy.time_step_spec
@@ -296,7 +357,7 @@ def start_in_cluster(evaluators, policy, parts, config):
         restore_policy(policy, path)
         return get_weights(policy)
 
-    return WorkerSession(evaluators, read)
+    return WorkerSession(evaluators, max_restarts, read)
 
 
 def _make_evaluate(config, specs, settings):

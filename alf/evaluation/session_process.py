@@ -15,15 +15,15 @@ import sys
 import time
 
 from alf.core.startup import import_tensorflow
-from alf.workers.process import die_with_owner
+from alf.workers.process import die_with_owner, handle_signals
 
 
 def main():
     """Answers requests until the standard input ends."""
-    # A terminal's Ctrl-C only reaches the run, and what environments start ends with this process. Not a
-    # session, for the reason in `alf.workers.process`.
+    # What environments start ends with this process. Not a session, for the reason in `alf.workers.process`.
     os.setpgrp()
     die_with_owner(int(sys.argv[3]))
+    handle_signals()
     import_tensorflow()  # as commands do, before what needs it
     from alf.evaluation.session import Session
     from alf.runs.saved_run import SavedRun

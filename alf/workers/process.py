@@ -26,6 +26,8 @@ from alf.workers.env_calls import ignore_signal
 # environments when the stream ends, and then sends CLOSED.
 RESET, STEP, SEED, HOLD, CALL = b"r", b"s", b"e", b"h", b"c"
 OK, OBJECT, CLOSED = b"k", b"o", b"d"
+# Terminals and schedulers send these signals to all processes. The owner decides when workers end.
+_OF_THE_OWNER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def receive_byte(connection):
@@ -78,7 +80,7 @@ def main(memory_fd, lifeline_fd, socket_fd):
     os.setpgrp()
     # After the group is made, because the kernel kills the group.
     die_with_owner(lifeline_fd)
-    _handle_signals()
+    handle_signals()
     connection = socket.socket(fileno=socket_fd)
     # If a child that an environment forks kept the connection open, the owner would not notice the end of
     # this process.
@@ -169,14 +171,24 @@ def die_with_owner(lifeline_fd):
     fcntl.fcntl(lifeline_fd, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
-def _handle_signals():
-    """Makes SIGUSR1 and crashes print the stacks of all threads. SIGINT and SIGTERM are ignored."""
+@contextlib.contextmanager
+def signals_held():
+    """Context manager in which a process is started: its signals wait until it calls `handle_signals`."""
+    # It inherits what is blocked. Only the mask of this thread changes, and only meanwhile.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_OF_THE_OWNER, signal.SIGUSR1})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def handle_signals():
+    """Makes SIGUSR1 and crashes print the stacks of all threads. SIGINT, SIGTERM and SIGHUP are ignored."""
     log = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  (stays open)
     faulthandler.enable(log)
     faulthandler.register(signal.SIGUSR1, log)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})  # blocked by the owner until here
-    # Terminals and schedulers send these signals to all processes. The owner decides when workers end.
-    for signum in (signal.SIGINT, signal.SIGTERM):
+    for signum in _OF_THE_OWNER:
         # Not SIG_IGN: programs that environments start would inherit it, and nobody could terminate them.
         signal.signal(signum, ignore_signal)
         os.register_at_fork(after_in_child=functools.partial(signal.signal, signum, signal.SIG_DFL))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {*_OF_THE_OWNER, signal.SIGUSR1})

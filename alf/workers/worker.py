@@ -13,7 +13,7 @@ import time
 
 from alf.core.running_time import running_time
 from alf.errors import EnvError
-from alf.workers.process import CLOSED, OK, receive_byte, receive_object
+from alf.workers.process import CLOSED, OK, receive_byte, receive_object, signals_held
 
 _END_SECONDS = 3.0  # the time in which a process that ends is gone
 _DUMP_SECONDS = 0.2  # the time in which a worker that hangs prints its stacks
@@ -71,24 +71,19 @@ class Worker:
         env = {**os.environ, "CUDA_VISIBLE_DEVICES": gpu}
         if settings.single_threaded:
             env |= dict.fromkeys(_THREAD_SETTINGS, "1")
-        # SIGUSR1 would end a worker that has no handler yet. The worker inherits that it is blocked, and
-        # unblocks it once it has a handler. Only the mask of this thread changes, and only meanwhile.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-        try:
-            # Closes the worker's ends, of which it has copies. With a copy here the stream would not end when
-            # the worker ends, and the loss would only be noticed by the time-out.
-            with contextlib.ExitStack() as stack:
-                stack.enter_context(os.fdopen(their_lifeline, "rb"))
-                stack.enter_context(theirs)
-                fds = [memory_fd, their_lifeline, theirs.fileno()]
-                self.process = subprocess.Popen(
-                    [sys.executable, "-c", _PROGRAM.format([str(path) for path in sys.path]), *map(str, fds)],
-                    pass_fds=fds,
-                    stdin=subprocess.DEVNULL,
-                    env=env,
-                )
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        # Closes the worker's ends, of which it has copies. With a copy here the stream would not end when the
+        # worker ends, and the loss would only be noticed by the time-out.
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(os.fdopen(their_lifeline, "rb"))
+            stack.enter_context(theirs)
+            stack.enter_context(signals_held())
+            fds = [memory_fd, their_lifeline, theirs.fileno()]
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM.format([str(path) for path in sys.path]), *map(str, fds)],
+                pass_fds=fds,
+                stdin=subprocess.DEVNULL,
+                env=env,
+            )
 
     def describe(self):
         """Returns its name with the process id."""

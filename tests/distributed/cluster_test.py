@@ -7,11 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
 from alf.distributed.cluster import connect
 from alf.errors import ConfigError
+from tests.workers.pool_test import alive
 
 pytestmark = pytest.mark.programs
 
@@ -46,6 +48,41 @@ def test_no_other_machine_can_reach_what_starts_here(monkeypatch):
     names, addresses = {words[0] for words in found}, {words[-1] for words in found}
     assert {"gcs_server", "raylet"} <= names and not any("dashboard" in name.lower() for name in names)
     assert all(address.removeprefix("::ffff:").startswith("127.") for address in addresses), found
+
+
+SLEEP = """
+import psutil, time
+from alf.distributed.cluster import connect
+
+ray = connect()
+
+@ray.remote(num_cpus=0)
+class Actor:
+    def answer(self):
+        return 1
+
+actor = Actor.remote()
+ray.get(actor.answer.remote())
+print(*[process.pid for process in psutil.Process().children(recursive=True)], flush=True)
+time.sleep(3600)
+"""
+
+
+def test_the_processes_of_ray_are_in_no_group_of_ours_and_end_with_us(monkeypatch):
+    """So a signal to all processes of a run reaches only the run, which saves and ends them."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    command = [sys.executable, "-c", SLEEP]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        try:
+            pids = [int(pid) for pid in process.stdout.readline().split()]
+            assert len(pids) >= 3  # gcs_server, raylet and the actor
+            assert all(process.pid not in (os.getsid(pid), os.getpgid(pid)) for pid in pids)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 120
+    while any(map(alive, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_the_handler_of_sigterm_stays(monkeypatch):

@@ -56,3 +56,31 @@ def test_a_run_saves_when_ray_has_ended(tmp_path, monkeypatch, name):
     assert (done["status"], done["iterations"] > 0) == ("FAILURE", True)
     assert "Ray has ended on this machine" in done["reason"] and "error: Ray has ended" in log.read_text()
     assert f"ckpt-{done['iterations']}" in os.listdir(root_dir / "checkpoints")
+
+
+@pytest.mark.slow
+def test_a_signal_to_all_processes_of_a_run_leaves_it_time_to_save(tmp_path, monkeypatch):
+    """As from a closed terminal or `timeout`, while Ray starts the process of an evaluation."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    root_dir, log = tmp_path / "run", tmp_path / "log"
+    params = {
+        "Trainer.evaluator": "@Evaluator",
+        "Evaluator.interval_seconds": 1,
+        "Evaluator.place": "cluster",
+        "Summaries.interval": 1,
+    }
+    flags = [f"--{key}={value}" for key, value in params.items()]
+    command = [sys.executable, "-m", "alf", "train", "CartPole-v1", "--algorithm=ppo", f"--output={root_dir}"]
+    with open(log, "w") as file:
+        process = subprocess.Popen([*command, *flags], stdout=file, stderr=file, start_new_session=True)
+    try:
+        wait_until((root_dir / "checkpoints" / "evaluated").exists, process)
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(SECONDS) == 128 + signal.SIGTERM, log.read_text()
+    finally:
+        process.kill()
+    done = json.loads((root_dir / "done.json").read_text())
+    assert (done["status"], done["iterations"] > 0) == ("INTERRUPTED", True)
+    assert f"ckpt-{done['iterations']}" in os.listdir(root_dir / "checkpoints")
+    assert not psutil.wait_procs(children, timeout=SECONDS)[1]

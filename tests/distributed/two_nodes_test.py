@@ -21,6 +21,7 @@ from alf.distributed.ray_process import actor_options
 from alf.distributed.reservation import Reservation, check_room
 from alf.drivers import EnvSpecs
 from alf.errors import ConfigError, EnvError
+from alf.evaluation.session import finish
 from alf.testing.fakes import FrozenPolicy
 from alf.testing.toy_environments import CountingEnvironment
 from alf.training import Evaluator, Experiment
@@ -83,9 +84,9 @@ def start():
     wait_until_free()
 
 
-def ask(evaluator, *order):
+def ask(evaluator, *order, max_restarts=3):
     evaluator.begin(order)
-    return evaluator.end(None)
+    return finish(evaluator, order, max_restarts, None)
 
 
 def test_the_evaluator_has_what_it_asks_for(start):
@@ -97,7 +98,7 @@ def test_the_evaluator_has_what_it_asks_for(start):
 
 
 def test_an_error_ends_it_and_a_death_does_not(start, tmp_path):
-    evaluator = start(max_restarts=1)
+    evaluator = start()
     first = ask(evaluator, "answer", None)
     assert first["gpus"] == ""
     with pytest.raises(KeyError, match="my own bug"):
@@ -106,8 +107,8 @@ def test_an_error_ends_it_and_a_death_does_not(start, tmp_path):
         ask(evaluator, "exit", None)
     assert ask(evaluator, "answer", None) == first
     # Each evaluation may begin again once.
-    second = ask(evaluator, "die", str(tmp_path / "first"))
-    third = ask(evaluator, "die", str(tmp_path / "second"))
+    second = ask(evaluator, "die", str(tmp_path / "first"), max_restarts=1)
+    third = ask(evaluator, "die", str(tmp_path / "second"), max_restarts=1)
     assert len({answer["pid"] for answer in (first, second, third)}) == 3
     # One that dies between two evaluations is found by the next one.
     os.kill(third["pid"], signal.SIGKILL)
@@ -115,15 +116,13 @@ def test_an_error_ends_it_and_a_death_does_not(start, tmp_path):
 
 
 def test_deaths_that_do_not_end_are_one_error(start):
-    evaluator = start(max_restarts=0)
     with pytest.raises(EnvError, match="the process of the evaluation has died: .*max_restarts=0 is reached"):
-        ask(evaluator, "die", None)
+        ask(start(), "die", None, max_restarts=0)
 
 
 def test_an_evaluation_that_does_not_answer_begins_again(start, tmp_path, caplog):
     path = tmp_path / "hangs"
-    evaluator = start(timeout=2.0, max_restarts=10)
-    answer = ask(evaluator, "hang", str(path))
+    answer = ask(start(timeout=2.0), "hang", str(path), max_restarts=10)
     assert answer["pid"] != int(path.read_text())
     assert "the process of the evaluation has not answered for 2 s: restart 1 of 10" in caplog.text
 
@@ -131,10 +130,10 @@ def test_an_evaluation_that_does_not_answer_begins_again(start, tmp_path, caplog
 def test_an_evaluator_that_ray_cannot_start_is_one_error(start):
     occupant = start(resources={"far": 1})
     ask(occupant, "answer", None)
-    evaluator = start(resources={"far": 1}, start_timeout=0.5, max_restarts=1)
-    message = "the process of the evaluation has not answered for 0.5 s; RayEvaluator.max_restarts=1 is"
+    evaluator = start(resources={"far": 1}, start_timeout=0.5)
+    message = "the process of the evaluation has not answered for 0.5 s; Evaluator.max_restarts=1 is"
     with pytest.raises(EnvError, match=message):
-        ask(evaluator, "answer", None)
+        ask(evaluator, "answer", None, max_restarts=1)
 
 
 def test_an_evaluation_survives_its_node(start, cluster, tmp_path):
@@ -375,7 +374,6 @@ WRONG = [
     (RayEvaluator, {"num_gpus": None}, "RayEvaluator.num_gpus is None"),
     (RayEvaluator, {"resources": "far"}, "RayEvaluator.resources is 'far'"),
     (RayEvaluator, {"placement": "PACK"}, "RayEvaluator.placement is 'PACK'"),
-    (RayEvaluator, {"max_restarts": -1}, "RayEvaluator.max_restarts is -1"),
     (RayEvaluator, {"timeout": 0}, "RayEvaluator.timeout is 0"),
     (RayEvaluator, {"start_timeout": 0}, "RayEvaluator.start_timeout is 0"),
 ]

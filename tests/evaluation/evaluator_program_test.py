@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Evaluator with the place "process": a process of its own evaluates."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -33,23 +34,63 @@ def test_gin_configures_it_in_a_scope_of_its_own(tmp_path, capfd, num_workers):
 
 
 @pytest.mark.parametrize("is_dead_before", [False, True])
-def test_a_process_that_dies_ends_the_run(tmp_path, is_dead_before):
+def test_a_process_that_dies_is_replaced(tmp_path, is_dead_before, caplog):
     with own_config():
+        trainer = make_configured(tmp_path, "process")
+        evaluator, killed = find_evaluator(trainer), []
+        start = evaluator.start
+
+        def start_and_kill(path, env_steps):
+            process = evaluator._session._workers[0]._process
+            if is_dead_before and not killed:  # it cannot read the path, which remains in the pipe's buffer
+                process.kill()
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            start(path, env_steps)
+            if not killed:
+                process.kill()
+            killed.append(process.pid)
+
+        evaluator.start = start_and_kill
+        assert trainer.train() == (True, "target_eval_return=7.0 reached: 7")
+    lines = [line for line in caplog.messages if "the process of the evaluation has ended" in line]
+    assert lines == ["the process of the evaluation has ended with status -9: restart 1 of 3"]
+    assert not any(map(psutil.pid_exists, killed))
+
+
+def test_a_process_that_dies_too_often_ends_the_run(tmp_path):
+    with own_config():
+        gin.parse_config("Evaluator.max_restarts = 0")
         trainer = make_configured(tmp_path, "process", target=1000.0)
         evaluator = find_evaluator(trainer)
         start = evaluator.start
 
         def start_and_kill(path, env_steps):
-            process = evaluator._session._workers[0]._process
-            if is_dead_before:  # it cannot read the path, which remains in the pipe's buffer
-                process.kill()
-                process.wait()
             start(path, env_steps)
-            process.kill()
+            evaluator._session._workers[0]._process.kill()
 
         evaluator.start = start_and_kill
-        with pytest.raises(EnvError, match="the process of the evaluation has ended with status -9"):
+        message = (
+            "the process of the evaluation has ended with status -9; Evaluator.max_restarts=0 is reached"
+        )
+        with pytest.raises(EnvError, match=message):
             trainer.train()
+
+
+def test_what_a_terminal_or_a_scheduler_sends_to_all_does_not_reach_the_process(hanging):
+    """From its start on: its owner decides when it ends. It sees no GPU, which training needs."""
+    settings = {"batch_size": 1, "num_episodes": 1, "deterministic": True, "seed": None}
+    signals = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    with contextlib.closing(EvaluationProcess(str(hanging[0]), settings)) as evaluation:
+        process = evaluation._process
+        for signum in signals:
+            process.send_signal(signum)
+        evaluation.begin("no checkpoint")
+        wait_until(lambda: len(os.listdir(hanging[1])) == 2 or process.poll() is not None)
+        for signum in signals:
+            process.send_signal(signum)
+        assert process.poll() is None
+        assert psutil.Process(process.pid).environ()["CUDA_VISIBLE_DEVICES"] == ""
+        assert os.getpgid(process.pid) == process.pid != os.getpgrp()
 
 
 def test_a_finished_run_does_not_wait_for_a_process_that_hangs(tmp_path, monkeypatch, caplog):

@@ -11,6 +11,7 @@ import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
 from alf.config.registry import own_config
+from alf.core.restart_limit import LostProcessError
 from alf.drivers import EnvSpecs
 from alf.drivers.weights import get_weights
 from alf.environments import EnvironmentWrapper, GymnasiumEnvironment, PythonEnvironment, load
@@ -157,7 +158,7 @@ class StandIn:
 
 def test_all_workers_begin_before_one_is_waited_for_and_stop_before_one_is_closed():
     calls = []
-    session = WorkerSession([StandIn(name, calls) for name in "ab"], read=str.upper)
+    session = WorkerSession([StandIn(name, calls) for name in "ab"], 0, read=str.upper)
     result = session.evaluate("path", lambda: calls.append("step"))
     assert result.episodes["returns"].tolist() == [ord("a"), ord("b")] and result.video == "video a"
     session.close()
@@ -168,7 +169,44 @@ def test_all_workers_begin_before_one_is_waited_for_and_stop_before_one_is_close
 def test_a_worker_that_fails_ends_the_others():
     """Their answers would be taken for answers of the next evaluation."""
     calls = []
-    session = WorkerSession([StandIn("a", calls, EnvError("broken")), StandIn("b", calls)])
+    session = WorkerSession([StandIn("a", calls, EnvError("broken")), StandIn("b", calls)], 3)
     with pytest.raises(EnvError, match="broken"):
         session.evaluate("path", lambda: None)
     assert calls[-2:] == ["stop a", "stop b"] and "end b" not in calls
+
+
+class Mortal(StandIn):
+    """A worker whose process is lost in the first `num_losses` evaluations."""
+
+    def __init__(self, name, calls, num_losses):
+        super().__init__(name, calls)
+        self.num_losses = num_losses
+
+    def end(self, note_step):
+        if self.num_losses:
+            self.num_losses -= 1
+            raise LostProcessError("it is gone")
+        return super().end(note_step)
+
+    def restart(self):
+        self.calls.append(f"restart {self.name}")
+
+
+def test_a_worker_that_is_lost_is_replaced_and_begins_again(caplog):
+    calls = []
+    session = WorkerSession([Mortal("a", calls, 2), Mortal("b", calls, 0)], 2)
+    for _ in range(2):  # each evaluation may lose so many
+        session._workers[0].num_losses = 2
+        result = session.evaluate("path", lambda: None)
+        assert result.episodes["returns"].tolist() == [ord("a"), ord("b")]
+    again = ["restart a", "begin a path"] * 2
+    assert calls == ["begin a path", "begin b path", *again, "end a", "end b"] * 2
+    assert caplog.text.count("it is gone: restart 2 of 2") == 2
+
+
+def test_a_worker_that_is_lost_too_often_ends_the_others():
+    calls = []
+    session = WorkerSession([Mortal("a", calls, 3), Mortal("b", calls, 0)], 2)
+    with pytest.raises(EnvError, match="it is gone; Evaluator.max_restarts=2 is reached"):
+        session.evaluate("path", lambda: None)
+    assert calls[-2:] == ["stop a", "stop b"] and calls.count("restart a") == 2

@@ -116,6 +116,26 @@ def test_it_does_what_a_batch_in_this_process_does():
         assert os.getpid() not in observed(pool)[:, PID]
 
 
+def test_what_a_terminal_or_a_scheduler_sends_to_all_does_not_reach_workers(monkeypatch, warnings):
+    """From their start on: their owner decides when they end."""
+    start, signals = Worker.__init__, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def start_and_signal(self, *args):
+        start(self, *args)
+        for signum in signals:
+            os.kill(self.process.pid, signum)
+
+    monkeypatch.setattr(Worker, "__init__", start_and_signal)
+    with make() as pool:
+        pool.reset()
+        before = observed(pool)[0, PID]
+        for signum in signals:
+            os.kill(int(before), signum)
+        pool.step()
+        assert observed(pool)[0, PID] == before
+    assert not warnings
+
+
 def test_workers_are_light_and_single_threaded():
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     with make(ProcessEnv, size=2, pin_workers=True) as pool:
