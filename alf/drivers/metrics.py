@@ -6,6 +6,7 @@ docs/metrics.md has their names and formulas.
 
 import abc
 import collections
+import itertools
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -137,12 +138,13 @@ class EpisodeMetric(Metric):
 
 
 class BalancedReturn(Metric):
-    """Mean of the returns of the last n episodes of each row, so that short episodes do not count more.
+    """Mean of the returns of the last k episodes of each row, so that short episodes do not count more.
 
     A row is a sub-environment, or an agent of it. Among the last episodes of all rows together the short ones
-    prevail: they end first in the beginning of a run, and a row of short episodes ends more of them. The
-    result is NaN until each row has ended n episodes. From then on, whether an episode is among the last n of
-    its row depends on the episodes after it, not on its own length.
+    prevail: they end first in the beginning of a run, and a row of short episodes ends more of them. Here k
+    is n, or as many episodes as the row with the fewest has ended until each has ended n. The result is NaN
+    until each has ended one. Whether an episode is among the last k of its row depends on the episodes after
+    it, not on its own length.
 
     A row that never acts does not count if another row of its batched environment acts: agents that take no
     part in a game have such rows. `EpisodeStatistics` fills the metric.
@@ -151,11 +153,11 @@ class BalancedReturn(Metric):
         num_groups: int, batched environments.
         batch_size: int, rows of each.
         window: int; n is `window` divided by the number of rows, rounded up.
+        name: text, as in `Metric`.
     """
 
-    name = "BalancedReturn"
-
-    def __init__(self, num_groups: int, batch_size: int, window: int) -> None:
+    def __init__(self, num_groups: int, batch_size: int, window: int, name: str = "BalancedReturn") -> None:
+        self.name = name
         num_rows = num_groups * batch_size
         num_episodes = -(-window // max(1, num_rows))
         # The last returns of each row, the newest one at the end; NaN in place of those that lack.
@@ -179,11 +181,23 @@ class BalancedReturn(Metric):
             last[-1] = value
 
     def result(self) -> float:
+        returns = self._select()
+        return float(returns.mean()) if returns.size else float("nan")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether each row has ended n episodes."""
+        return self._select().shape[1] == self._returns.shape[1]
+
+    def _select(self):
+        """Returns the last k returns of each row that acts, an array [., k]."""
         acts = self._acts.copy()  # at once: the log thread may change it meanwhile
+        returns = self._returns[acts]
         # Each batched environment must have begun: before its first step none of its rows acts.
         if not acts.any() or not acts.reshape(-1, self._batch_size).any(axis=1).all():
-            return float("nan")
-        return float(self._returns[acts].mean())
+            return returns[:, :0]
+        count = np.count_nonzero(~np.isnan(returns), axis=1).min()
+        return returns[:, returns.shape[1] - count :]
 
     def get_state(self) -> Any:
         """Returns a list with the returns of each row; None for a row that has not acted."""
@@ -191,13 +205,17 @@ class BalancedReturn(Metric):
         return [row[~np.isnan(row)].tolist() if acts else None for row, acts in pairs]
 
     def set_state(self, state: Any) -> None:
-        self._returns[:], self._acts[:] = np.nan, False
-        # The number of rows may have changed: rows that are new begin without episodes.
-        for i, values in enumerate(state[: len(self._returns)]):
-            if values is not None:
-                self._acts[i] = True
-                kept = values[-self._returns.shape[1] :]
-                self._returns[i, self._returns.shape[1] - len(kept) :] = kept
+        """Restores the state; rows that act already share what the rows of the state have."""
+        length = self._returns.shape[1]
+        # The number of rows may have changed: rows that are new begin without episodes. And a policy that
+        # copies another one acts in other rows.
+        found = {i: values for i, values in enumerate(state[: len(self._returns)]) if values is not None}
+        rows = np.flatnonzero(self._acts).tolist() or list(found)
+        self._returns[:] = np.nan
+        for row, values in zip(rows, itertools.cycle(found.values())):
+            self._acts[row] = True
+            kept = values[-length:]
+            self._returns[row, length - len(kept) :] = kept
 
 
 @configurable("alf.drivers", role=Role.MEASUREMENT)
@@ -247,6 +265,11 @@ class EpisodeStatistics:
         self._figures = collections.defaultdict(lambda: collections.deque(maxlen=length))
         self._balanced = BalancedReturn(num_groups, batch_size, window)
         self._policy_steps = [PolicySteps(name) for name in self._policies]
+        # Of one batch: a policy need not act in each. Each of P policies has one of P rows, if all are equal.
+        one_batch = 1, num_groups * batch_size, window * len(self._policies)
+        self._balanced_of = [
+            BalancedReturn(*one_batch, f"policies/{name}/BalancedReturn") for name in self._policies
+        ]
         self.metrics = self._make_metrics(len(reward_shape) > 0)
 
     def _make_metrics(self, has_components):
@@ -278,7 +301,7 @@ class EpisodeStatistics:
         labels = [f"agents/{name}" for name in self._agents] + [f"policies/{name}" for name in self._policies]
         for label in labels:
             metrics += [EpisodeMetric(f"{label}/{k}", figures[f"{label}/{v}"], f) for k, v, f in shown]
-        return metrics + self._policy_steps
+        return metrics + self._balanced_of + self._policy_steps
 
     def __call__(self, record: LogRecord) -> None:
         key = int(record.env_id[0])
@@ -306,7 +329,10 @@ class EpisodeStatistics:
         # Of the last step of each column. If that ended the episode, the next row 0 is a FIRST step, and
         # these sums are dropped.
         self._sums[key] = sums.take(number[length - 1 :: length], axis=1)
-        self._balanced.note_steps(record.env_id[self._sums[key][self._length] > 0])
+        acts = self._sums[key][self._length] > 0
+        self._balanced.note_steps(record.env_id[acts])
+        for i, balanced in enumerate(self._balanced_of):
+            balanced.note_steps(record.env_id[acts & (record.owner[-1] == i)])
         if self._policies:
             steps = np.bincount(record.owner[record.step_type != FIRST], minlength=len(self._policies))
             for metric, count in zip(self._policy_steps, steps.tolist(), strict=True):
@@ -323,7 +349,10 @@ class EpisodeStatistics:
                 labels |= {f"policies/{name}": owner == i for i, name in enumerate(self._policies)}
             sums = sums.take(number[column * length + row], axis=1)
             self._warn_of_missing(sums[self._info + len(self._info_keys) :])
-            self._balanced.add(record.env_id[column], sums[: self._num_rewards].sum(axis=0))
+            returns = sums[: self._num_rewards].sum(axis=0)
+            self._balanced.add(record.env_id[column], returns)
+            for i, balanced in enumerate(self._balanced_of):
+                balanced.add(record.env_id[column[owner == i]], returns[owner == i])
             self._keep("", sums, last)
             for label, is_of in labels.items():
                 if is_of.any():

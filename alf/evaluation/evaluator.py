@@ -22,6 +22,7 @@ from alf.errors import ConfigError, contain
 from alf.evaluation.episodes import summarize_episodes
 from alf.evaluation.session import Session, divide, start_in_cluster, start_processes
 from alf.policies.policy import Policy
+from alf.runs.checkpoint_files import score
 
 _PLACES = ("thread", "process", "cluster")
 _CLOSE_SECONDS = 5.0  # the time in which environments return from a step and close
@@ -38,11 +39,19 @@ class Evaluation(NamedTuple):
     figures: dict  # the result of `alf.evaluation.episodes.summarize_episodes`
     seconds: float  # the time that the evaluation took
     video: Any = None  # `alf.evaluation.video.Gif`, if there is one
+    reward_weights: list[float] | None = None  # of the components of a vector reward
+
+    @property
+    def score(self) -> float:
+        """The mean return; of a vector reward, of the sum of its components with their weights."""
+        return score(self.figures, self.reward_weights)
 
     def scalars(self) -> dict[str, float]:
         """Returns the numbers for TensorBoard, a dict by names such as "eval/return_mean"."""
         figures = self.figures.items()
         values = {f"eval/{name}_{key}": x for name, parts in figures for key, x in parts.items()}
+        if self.reward_weights is not None:
+            values["eval/weighted_return_mean"] = self.score
         return {**values, "eval/seconds": self.seconds}
 
 

@@ -181,18 +181,31 @@ def keep_best(path, folder, evaluation):
     return kept
 
 
-def list_best(folder):
-    """Lists (mean return of its evaluation, path) of each checkpoint in a folder, the best one first."""
+def list_best(folder, reward_weights=None):
+    """Lists (score of its evaluation, path) of each checkpoint in a folder, the best one first.
+
+    Args:
+        folder: path.
+        reward_weights: list of the present weights of a vector reward; None: those of the evaluation.
+    """
     paths = [path_of(folder, number) for number in list_numbers(folder)]
-    return sorted(((_read_mean(path), path) for path in paths), reverse=True)
+    return sorted(((_read_score(path, reward_weights), path) for path in paths), reverse=True)
 
 
-def _read_mean(path):
+def score(figures, reward_weights=None):
+    """Returns the mean return in the figures of an evaluation: of a vector reward, with its weights."""
+    if reward_weights is None:
+        return float(figures["return"]["mean"])
+    return float(sum(w * figures[f"return_{i}"]["mean"] for i, w in enumerate(reward_weights)))
+
+
+def _read_score(path, reward_weights):
     with contextlib.suppress(OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError):
         with open_regular(os.path.join(path, _EVALUATION), encoding="utf-8") as file:
-            mean = float(json.load(file)["figures"]["return"]["mean"])
-        if math.isfinite(mean):
-            return mean
+            content = json.load(file)
+        value = score(content["figures"], reward_weights or content.get("reward_weights"))
+        if math.isfinite(value):
+            return value
     logging.warning("%s is damaged: any evaluation is better than it", os.path.join(path, _EVALUATION))
     return -math.inf
 

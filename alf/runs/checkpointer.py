@@ -109,13 +109,15 @@ class Checkpointer:
         return path
 
     def keep_best(self, evaluation):
-        """Keeps the checkpoint of an `Evaluation` in the directory `best`, if its mean return is the highest.
+        """Keeps the checkpoint of an `Evaluation` in the directory `best`, if its score is the highest.
 
         Returns whether it was kept. The file `evaluation.json` in the checkpoint has the figures.
         """
-        folder, mean = os.path.join(self._path, "best"), evaluation.figures["return"]["mean"]
-        # NaN and infinity are refused first: nothing would ever be more.
-        if not math.isfinite(mean) or any(mean <= kept for kept, _ in files.list_best(folder)):
+        folder, weights = os.path.join(self._path, "best"), evaluation.reward_weights
+        # NaN and infinity are refused first: nothing would ever be more. All count by the present weights of
+        # a vector reward.
+        score = evaluation.score
+        if not math.isfinite(score) or any(score <= kept for kept, _ in files.list_best(folder, weights)):
             return False
         try:
             content = evaluation._asdict()

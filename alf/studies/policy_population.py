@@ -39,7 +39,7 @@ class PolicyPopulation(Policies):
             values: settings that take a schedule, and "NAME/Tunable.value".
         interval: environment steps of a policy between two looks at its objective.
         objective: the figure that ranks policies; more is better. The name of a metric of each policy, such
-            as "AverageReturn" or "info/KEY" (docs/metrics.md).
+            as "BalancedReturn" or "info/KEY" (docs/metrics.md).
         seed: int, the seed of the first values and the mutations. None: they differ from run to run.
         mapping: text, dict, list, tuple or callable, with the meaning that it has for `Policies`. None: in
             games of one agent, the rows take the policies in turn if `num_policies` divides the rows of a
@@ -55,7 +55,7 @@ class PolicyPopulation(Policies):
         num_policies: Annotated[int, AtLeast(2)],
         settings: dict[str, Range],
         interval: Annotated[PositiveInt, Role.ADJUSTABLE],
-        objective: Annotated[Text, Role.ADJUSTABLE] = "AverageReturn",
+        objective: Annotated[Text, Role.ADJUSTABLE] = "BalancedReturn",
         seed: Annotated[NonNegativeInt | None, Role.ADJUSTABLE] = None,
         mapping: PolicyMapping | None = None,
         num_sequences: PositiveInt | dict[str, PositiveInt] | None = None,

@@ -27,7 +27,7 @@ class Sweep:
             the objectives of the earlier ones.
         seed: int, the seed of the samples.
         objective: the figure that ranks runs; more is better. A column of `progress.csv`, with or without
-            "metrics/", such as "AverageReturn", or "eval/return_mean" with an `Evaluator`.
+            "metrics/", such as "BalancedReturn", or "eval/return_mean" with an `Evaluator`.
         value: which value of the column counts for a run, "last" or "best".
         pruner: name of a class of `optuna.pruners` that ends bad trials early, such as "MedianPruner". None:
             no trial is ended early.
@@ -40,7 +40,7 @@ class Sweep:
     num_samples: Annotated[PositiveInt | None, Role.EXECUTION] = None
     search: Literal["random", "optuna"] = "random"
     seed: NonNegativeInt = 0
-    objective: Text = "AverageReturn"
+    objective: Text = "BalancedReturn"
     value: Literal["last", "best"] = "last"
     pruner: Annotated[Text | None, Role.EXECUTION] = None
     pruner_interval: Annotated[PositiveInt | None, Role.EXECUTION] = None
@@ -69,7 +69,7 @@ class Population:
             "actor/Adam.learning_rate", to the `Range` of its values.
         interval: environment steps of a member between two looks at its objective.
         objective: the figure that ranks members; more is better. The name of a metric, such as
-            "AverageReturn" or "info/KEY" (docs/metrics.md); or "eval", the mean return of the last
+            "BalancedReturn" or "info/KEY" (docs/metrics.md); or "eval", the mean return of the last
             evaluation.
         seed: int, from which the first values, the mutations and each member's `Experiment.seed` follow. None
             draws one.
@@ -79,7 +79,7 @@ class Population:
 
     settings: dict[str, Range]
     interval: PositiveInt
-    objective: Text = "AverageReturn"
+    objective: Text = "BalancedReturn"
     seed: Seed = None
     max_failures: Annotated[NonNegativeInt, Role.EXECUTION] = 3
     mutation: Callable[[], Mutation] = Mutation

@@ -66,6 +66,10 @@ class Evaluations(Callback):
         evaluation = self.evaluator.poll(timeout)
         if evaluation is None:
             return
+        learners = list(trainer.learner.learners.values())
+        if len(learners) == 1 and learners[0].algorithm.has_multidim_reward:
+            weights = learners[0].algorithm.reward_weights.numpy().tolist()
+            evaluation = evaluation._replace(reward_weights=weights)
         trainer.summaries.show(trainer, self._step, evaluation.env_steps, evaluation.scalars())
         if evaluation.video is not None:
             trainer.summaries.writer.show(
@@ -78,9 +82,10 @@ class Evaluations(Callback):
         except SaveError as error:
             logging.error("%s", error)
         logging.info(
-            "evaluation at %s env steps: return %.5g (95 %% interval %.5g to %.5g)%s",
+            "evaluation at %s env steps: return %.5g (95 %% interval %.5g to %.5g)%s%s",
             f"{evaluation.env_steps:,}",
             *(figures[name] for name in ("mean", "low", "high")),
+            "" if evaluation.reward_weights is None else f", weighted {evaluation.score:.5g}",
             ", the best so far" if is_best else "",
         )
         trainer.call_back("on_evaluation", evaluation)

@@ -71,7 +71,7 @@ def _draw(points):
     figure = Figure(figsize=(6, 3), layout="constrained")
     axes = figure.subplots()
     axes.plot(*zip(*points, strict=True))
-    axes.set(xlabel="environment steps", ylabel="average return")
+    axes.set(xlabel="environment steps", ylabel="AverageReturn")
     axes.grid(alpha=0.3)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=100)

@@ -102,6 +102,7 @@ def _count(trainer, episodes):
         "train iterations": trainer.counters["iterations"],
         "updates": int(progress.updates),
         "env steps": int(progress.env_steps),
+        "env steps collected": int(trainer.metrics["EnvironmentSteps"].result()),
         "episodes": episodes.count(),
         **{name.replace("_", " "): n for name, n in trainer.learner.replay_counts().items()},
     }

@@ -167,8 +167,8 @@ class ProgressBar:
         return fraction, tqdm.format_interval(seconds), what_ends
 
     def _describe_return(self):
-        average, age = self._episodes.describe_return()
-        return f"return {average} ({age})" if age else f"return {average}"
+        value, age = self._episodes.describe_return()
+        return f"{value} ({age})" if age else value
 
     def _describe_policies(self):
         return ", ".join(f"{name} {average}" for name, average in self._episodes.describe_policies().items())

@@ -65,9 +65,7 @@ class RunReport:
             steps, seconds = counts["env steps"] - self._first["env steps"], total - self._seconds_before
             rows.append(("env steps/s since first train step", f"{steps / max(seconds, 1e-9):,.0f}", ""))
         rows += self._describe_stages()
-        rows.append(("average return", *self._episodes.describe_return()))
-        rows += [(f"  {name}", average, "") for name, average in self._episodes.describe_policies().items()]
-        rows.append(("average episode length", self._episodes.describe_length(), ""))
+        rows += self._episodes.list_rows()
         return "\n".join(f"{name:36}{a:>14}  {b:>14}".rstrip() for name, a, b in rows)
 
     def _describe_stages(self):
@@ -82,7 +80,7 @@ class RunReport:
 
 
 class EpisodeFigures:
-    """Describes the last episodes, and marks an average return as old if no episode has ended for long.
+    """Describes the last episodes, and marks their return as old if no episode has ended for long.
 
     It is old after a minute, or after 5 times the mean time between two ends of episodes, if that is longer.
 
@@ -102,29 +100,38 @@ class EpisodeFigures:
         """Returns the number of episodes that have ended, over all runs in the root_dir."""
         return self._metrics["NumberOfEpisodes"].result()
 
-    def describe_length(self):
-        """Returns the average length of the last episodes, as a text."""
-        return format_number(self._metrics["AverageEpisodeLength"].result())
+    def list_rows(self):
+        """Returns rows of the table: the metrics of the last episodes by their names, and their age."""
+        names, (_, age) = ["BalancedReturn", "AverageReturn", "AverageEpisodeLength"], self.describe_return()
+        names[2:2] = [f"policies/{policy}/{name}" for policy in self._policies for name in names[:2]]
+        values = [format_number(self._metrics[name].result()) for name in names]
+        return [(name, x, age * (x != "-")) for name, x in zip(names, values, strict=True)]
 
     def describe_policies(self):
-        """Returns the average return of each of several policies, a dict of texts by name."""
-        metrics = {name: self._metrics[f"policies/{name}/AverageReturn"] for name in self._policies}
+        """Returns the metric of `describe_return` of each of several policies, a dict of texts by name."""
+        metrics = {name: self._metrics[f"policies/{name}/{self._choose()}"] for name in self._policies}
         return {name: format_number(metric.result()) for name, metric in metrics.items()}
 
     def describe_return(self):
-        """Returns two texts: the average return, such as "21.3"; and its age, "over 2 min old", or "".
+        """Returns two texts: a metric, such as "BalancedReturn 21.3"; and its age, "over 2 min old", or "".
 
-        An episode counts as ended at the next call, so call this often.
+        It is `AverageReturn` until `BalancedReturn` has a value. An episode counts as ended at the next call,
+        so call this often.
         """
         now, num_episodes = self._clock(), self.count()
         if num_episodes > self._num_episodes:
             self._num_episodes, self._ended = num_episodes, now
         # Long episodes end seldom, and a return is not old only because none has ended for a minute.
         between = (self._ended - self._start) / max(1, num_episodes - self._initial)
-        age, average = now - self._ended, format_number(self._metrics["AverageReturn"].result())
-        if age <= max(_OLD_SECONDS, _OLD_EPISODES * between) or average == "-":
-            return average, ""
-        return average, f"over {age // 3600:.0f} h old" if age >= 3600 else f"over {age // 60:.0f} min old"
+        name = self._choose()
+        age, value = now - self._ended, format_number(self._metrics[name].result())
+        if age <= max(_OLD_SECONDS, _OLD_EPISODES * between) or value == "-":
+            return f"{name} {value}", ""
+        old = f"over {age // 3600:.0f} h old" if age >= 3600 else f"over {age // 60:.0f} min old"
+        return f"{name} {value}", old
+
+    def _choose(self):
+        return "AverageReturn" if math.isnan(self._metrics["BalancedReturn"].result()) else "BalancedReturn"
 
 
 def format_number(x):

@@ -72,12 +72,11 @@ class StopCriteria:
             return f"num_env_steps_of_each={limit} reached"
         # A few early episodes are often the short or lucky ones: their average must not end a run.
         target = self.target_return
-        # NaN, before all environments have ended enough episodes, reaches nothing.
-        if target is not None and (value := balanced_return.result()) >= target:
-            return f"target_return={target} reached: {format_number(value)}"
+        if target is not None and balanced_return.is_full and (value := balanced_return.result()) >= target:
+            return f"target_return={target} reached: {balanced_return.name} {format_number(value)}"
         target = self.target_eval_return
         if target is not None and eval_return is not None and eval_return >= target:
-            return f"target_eval_return={target} reached: {format_number(eval_return)}"
+            return f"target_eval_return={target} reached: eval/return_mean {format_number(eval_return)}"
         return None
 
     def estimate_end(self, first: Position, now: Position) -> tuple[float, float] | None:

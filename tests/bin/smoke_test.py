@@ -117,7 +117,7 @@ def test_alf_pbt_lets_a_population_train(tmp_path, command, monkeypatch):
     gin_file, root_dir = str(write_study(tmp_path)), tmp_path / "study"
     status, out, errors = command(pbt, gin_file, output=str(root_dir), population=2)
     assert (status, errors) == (0, [])
-    assert f"member 1 is the best, AverageReturn 10: alf play {root_dir}/members/1\n" in out
+    assert f"member 1 is the best, BalancedReturn 10: alf play {root_dir}/members/1\n" in out
     assert "member 0 has ended: num_env_steps=200 reached" in out
     assert out.endswith("all members have ended\n")
     assert len((root_dir / "population.csv").read_text().splitlines()) == 3

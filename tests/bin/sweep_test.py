@@ -211,7 +211,7 @@ def test_an_objective_that_no_run_has_is_one_line(tmp_path, command):
     run = tmp_path / "sweep" / "runs" / "000" / "seed=0"
     run.mkdir(parents=True)
     (run / "done.json").write_text('{"status": "SUCCESS"}')
-    (run / "progress.csv").write_text("env_steps,seconds,metrics/AverageReturn\n100,1,50\n")
+    (run / "progress.csv").write_text("env_steps,seconds,metrics/BalancedReturn\n100,1,50\n")
     state = {"config": read_bindings(flags), "seeds": [0]}
     (tmp_path / "sweep" / "sweep.json").write_text(json.dumps(state))
     Trials(str(tmp_path / "sweep"), Sweep(), {}).ask()

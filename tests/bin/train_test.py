@@ -140,7 +140,7 @@ def test_trains_saves_and_continues(tmp_path, forks):
     log, table = first.stderr.split("where the time went:\n")
     for line in log.splitlines():  # nothing of TensorFlow's, neither when it starts nor when it saves
         assert re.match(r"I\d{4} [\d:.]+ \d+ (trainer|progress|progress_bar)\.py:\d+\] ", line), line
-    assert "average return" in table
+    assert "BalancedReturn" in table
     for line in table.splitlines():  # what it is and a figure, and nothing else
         assert re.search(r"\S  +\S", line), line
     assert sorted(os.listdir(root_dir)) == [
@@ -252,7 +252,7 @@ def test_sigterm_while_the_learner_waits(tmp_path, forks):
 
 
 LINE = (
-    r"return (?:-|\d+(?:\.\d{1,2})?) \| episodes [\d,]+ \| env steps [\d,]+ "
+    r"(?:Average|Balanced)Return (?:-|\d+(?:\.\d{1,2})?) \| episodes [\d,]+ \| env steps [\d,]+ "
     r"\| steps/s [\d,]+ / [\d,]+ / [\d,]+ \(10 s / 1 min / 5 min\) \| collected/s [\d,]+ "
     r"\| bottleneck \w+ \| lag \d+/\d+\.\d/\d+$"
 )

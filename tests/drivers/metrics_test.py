@@ -35,7 +35,7 @@ class StepByStep:
     def __init__(self, window=100, discount=0.99):
         self._window, self._discount = window, discount
         self._under_way = {}  # env id -> list of (reward, infos) of its steps
-        self.steps = 0
+        self.steps, self.rows = 0, set()  # and the environments that have made steps
         self.episodes = []  # pairs of env id and dict of figures, in the order in which they ended
 
     def __call__(self, record):
@@ -49,6 +49,7 @@ class StepByStep:
             self._under_way[env_id] = []
             return
         self.steps += 1
+        self.rows.add(env_id)
         self._under_way[env_id].append((reward, infos))
         if step_type == LAST:
             self.episodes.append((env_id, self._describe(self._under_way.pop(env_id))))
@@ -180,8 +181,11 @@ def test_metrics_equal_the_loop_over_steps(p_end, length, reward_shape, with_inf
         last, number = expected.last_returns(num_rows=12)
         for row, values in zip(balanced.get_state(), last, strict=True):
             np.testing.assert_allclose(row or [], values, rtol=1e-6, atol=1e-6)
-        is_full = all(len(values) == number for values in last)
-        np.testing.assert_allclose(balanced.result(), np.mean(last) if is_full else math.nan, rtol=1e-6)
+        has_begun = len({row // 4 for row in expected.rows}) == num_groups
+        count = min(len(last[row]) for row in expected.rows) if has_begun else 0
+        mean = np.mean([last[row][-count:] for row in expected.rows]) if count else math.nan
+        np.testing.assert_allclose(balanced.result(), mean, rtol=1e-6, atol=1e-6)
+        assert balanced.is_full == (count == number)
 
 
 def test_an_info_key_that_never_comes_is_told_once(caplog):
@@ -409,7 +413,7 @@ def test_a_state_of_a_longer_window_is_cut_to_the_newest():
     assert metrics["MinReturn"].result() == 2.0
 
 
-def play(lengths, num_steps, num_groups=1, reward=-1.0, window=100, drawn=False, **kwargs):
+def play_metrics(lengths, num_steps, num_groups=1, reward=-1.0, window=100, drawn=False, **kwargs):
     """Statistics of steps of `reward`: row b plays episodes of length `lengths[b]`, or of drawn lengths.
 
     Length 0 is of a row that never acts.
@@ -429,7 +433,11 @@ def play(lengths, num_steps, num_groups=1, reward=-1.0, window=100, drawn=False,
         part = step_type[:, ids]
         rewards = np.where(part == FIRST, 0.0, reward).astype(np.float32)
         statistics(LogRecord(part, rewards, np.ones_like(rewards), ids))
-    return {metric.name: metric.result() for metric in statistics.metrics}
+    return {metric.name: metric for metric in statistics.metrics}
+
+
+def play(*args, **kwargs):
+    return {name: metric.result() for name, metric in play_metrics(*args, **kwargs).items()}
 
 
 @pytest.mark.parametrize("num_groups", [1, 4])
@@ -462,15 +470,54 @@ def test_short_episodes_do_not_count_more(num_groups, drawn):
 def test_environments_have_equal_numbers_of_episodes_in_the_window(num_rows, number):
     """One environment has the window for itself; with several, the slowest one decides when it is full."""
     lengths = [2] * (num_rows - 1) + [3]
-    assert math.isnan(play(lengths, 4 * number - 2)["BalancedReturn"])  # an episode and a reset: 4 steps
     expected = (2 * (num_rows - 1) + 3) / num_rows
-    assert play(lengths, 4 * number - 1)["BalancedReturn"] == pytest.approx(-expected)
+    for num_steps, is_full in ((4 * number - 2, False), (4 * number - 1, True)):  # an episode and a reset: 4
+        metric = play_metrics(lengths, num_steps)["BalancedReturn"]
+        assert metric.is_full == is_full
+        assert metric.result() == pytest.approx(-expected) or (number == 1 and not is_full)
 
 
 def test_the_newest_episodes_of_each_environment_are_kept():
     records = [record_of([FIRST, LAST], [0, i]) for i in range(5)]
     assert feed(*records, window=2)["BalancedReturn"].result() == 3.5
-    assert math.isnan(feed(records[0], window=2)["BalancedReturn"].result())
+    metric = feed(records[4], window=2)["BalancedReturn"]
+    assert metric.result() == 4 and not metric.is_full
+    assert math.isnan(feed(window=2)["BalancedReturn"].result()) and not feed()["BalancedReturn"].is_full
+
+
+def test_environments_count_as_many_episodes_as_the_slowest_one_has_ended():
+    fast = [record_of([FIRST, LAST], [0, i]) for i in range(5)]
+    slow = [record_of([FIRST, MID], [0, 0], env_id=(1,)), record_of([LAST], [100], env_id=(1,))]
+    rows = dict(num_groups=2, window=6)
+    assert math.isnan(feed(*fast, slow[0], **rows)["BalancedReturn"].result())
+    metric = feed(*fast, *slow, **rows)["BalancedReturn"]
+    assert metric.result() == (4 + 100) / 2 and not metric.is_full
+    assert feed(*fast, *slow, *2 * [record_of([FIRST, LAST], [0, 7], (1,))], **rows)["BalancedReturn"].is_full
+
+
+def test_each_policy_has_a_balanced_return_of_the_rows_in_which_it_acts():
+    """Row 0 of each of 2 batches is of policy "a", of short episodes, and row 1 of "b" in the first batch."""
+
+    def record(env_id, rewards, owner):
+        step_types = np.repeat([[FIRST], [LAST]], 2, axis=1)
+        given = record_of(step_types, [[0, 0], rewards], env_id)
+        return given._replace(owner=np.array(owner).repeat(2, 0))
+
+    records = [record((0, 1), [i, 10 * i], [[0, 1]]) for i in range(4)]
+    records += [record((2, 3), [100, 7], [[0, 2]])]
+    kwargs = dict(policies=("a", "b", "c", "d"), num_groups=2, batch_size=2, window=4)
+    metrics = feed(*records, **kwargs)
+    balanced = {name: metrics[f"policies/{name}/BalancedReturn"] for name in "abcd"}
+    assert balanced["a"].result() == (3 + 100) / 2
+    assert balanced["b"].result() == (0 + 10 + 20 + 30) / 4 and balanced["b"].is_full
+    assert balanced["c"].result() == 7
+    assert math.isnan(balanced["d"].result())
+    assert metrics["BalancedReturn"].result() == (3 + 30 + 100 + 7) / 4
+    # A policy that takes what another one has learned acts in its own rows as before.
+    balanced["a"].set_state(balanced["b"].get_state())
+    assert balanced["a"].result() == 15
+    balanced["a"].add(np.array([0, 2]), np.array([5.0, 5.0]))
+    assert balanced["a"].result() == (2 * 5 + 2 * (10 + 20 + 30)) / 8
 
 
 def test_rows_that_never_act_do_not_count():

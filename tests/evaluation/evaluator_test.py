@@ -302,6 +302,26 @@ def test_the_best_checkpoint_is_kept(tmp_path):
     trainer.close()
 
 
+def test_the_best_checkpoint_follows_the_weights_of_a_vector_reward(tmp_path):
+    """Also if the weights change: then the kept one counts by the new weights."""
+    trainer = make_trainer(tmp_path, interval_steps=10**9)
+    checkpointer = trainer.checkpoints.checkpointer
+    path = checkpointer.save_for_evaluation()
+
+    def keep(first, second, weights):
+        figures = {"return": first + second, "return_0": first, "return_1": second}
+        figures = {name: {"mean": x} for name, x in figures.items()}
+        evaluation = Evaluation(path, 1, figures, 0.1, reward_weights=weights)
+        assert evaluation.scalars()["eval/weighted_return_mean"] == evaluation.score
+        return checkpointer.keep_best(evaluation)
+
+    assert keep(10.0, 0.0, [0.1, 1.0])
+    assert not keep(100.0, -10.0, [0.1, 1.0]) and keep(0.0, 2.0, [0.1, 1.0])
+    assert files.list_best(str(tmp_path / "checkpoints" / "best"))[0][0] == 2.0
+    assert not keep(1.0, 1.0, [1.0, 1.0]) and keep(1.0, 1.0, [1.0, 0.0])
+    trainer.close()
+
+
 def test_a_disk_without_space_does_not_end_training(tmp_path, monkeypatch, caplog):
     """First no checkpoint can be kept for an evaluation, then not the best one."""
     replace, calls = files.replace_folder, []
@@ -491,7 +511,7 @@ def check_scope(root_dir, place, num_workers=1):
         trainer = make_configured(root_dir, place, num_workers=num_workers)
         before = {child.pid for child in psutil.Process().children(recursive=True)}
         finished, reason = trainer.train()
-    assert finished and reason == "target_eval_return=7.0 reached: 7"
+    assert finished and reason == "target_eval_return=7.0 reached: eval/return_mean 7"
     assert [value for _, value in read_scalars(root_dir, "eval/length_max")][-1] == 7
     wait_until(lambda: {c.pid for c in psutil.Process().children(recursive=True)} <= before)
     config = (root_dir / "operative_config.gin").read_text()

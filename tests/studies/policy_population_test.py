@@ -415,7 +415,7 @@ def test_a_run_leaves_a_table_and_a_picture(second):
     assert second.picture.startswith(b"\x89PNG")
     (line,) = [line for line in second.messages if "is the best" in line]
     best = int(line.split()[0].removeprefix("policy_"))
-    assert line.startswith(f"policy_{best} is the best, AverageReturn")
+    assert line.startswith(f"policy_{best} is the best, BalancedReturn")
     assert study.objectives[best] == np.nanmax(study.objectives)  # several may have it
 
 
@@ -452,11 +452,13 @@ def test_a_copy_takes_over_the_figures_of_the_last_episodes(tmp_path):
     for member, figures in enumerate([[1.0], [7.0, 8.0], [3.0]]):
         for figure in ("AverageReturn", "AverageEpisodeLength"):
             trainer.metrics[f"policies/policy_{member}/{figure}"].set_state(figures)
+        trainer.metrics[f"policies/policy_{member}/BalancedReturn"].set_state([figures])
     for member in (1, 2, 0):
         controller._report(trainer, member, 70, None)
     returns = [trainer.metrics[f"policies/policy_{i}/AverageReturn"].get_state() for i in range(3)]
     assert returns == [[7.0, 8.0], [7.0, 8.0], [3.0]] and study.num_copies == 1
     assert trainer.metrics["policies/policy_0/AverageEpisodeLength"].get_state() == [7.0, 8.0]
+    assert trainer.metrics["policies/policy_0/BalancedReturn"].result() == 7.5
     trainer.close()
 
 
@@ -593,7 +595,7 @@ def test_nobody_copies_one_that_has_diverged_in_the_same_train_iteration(tmp_pat
     for member, objective in enumerate([1.0, 9.0, 5.0]):
         study.report(member, 60 + member, objective)
         trainer.learner.learners[f"policy_{member}"].progress.env_steps.assign(70)
-        trainer.metrics[f"policies/policy_{member}/AverageReturn"].set_state([objective])
+        trainer.metrics[f"policies/policy_{member}/BalancedReturn"].set_state([[objective]])
     assert [row["parent"] for row in study.rows] == [None] * 3 and study.num_copies == 0
     trainer.learner.learners["policy_0"].progress.env_steps.assign(120)
     trainer.learner.on_diverged("policy_1", DivergedError("it has diverged"))
@@ -714,7 +716,7 @@ BAD = {
     "objective": ("PolicyPopulation.objective = 3", "PolicyPopulation.objective is 3"),
     "no_metric": (
         "PolicyPopulation.objective = 'Joy'",
-        "PolicyPopulation.objective is 'Joy': it must be one of AverageReturn, AverageEpisodeLength",
+        "PolicyPopulation.objective is 'Joy': it must be one of AverageReturn, .*BalancedReturn",
     ),
     "settings": ("PolicyPopulation.settings = {}", "PolicyPopulation.settings is empty"),
     "name": (

@@ -75,7 +75,7 @@ def test_orders_are_written_before_they_are_given_and_reports_are_taken_once(tmp
         0,
         None,
         100,
-        "AverageReturn",
+        "BalancedReturn",
     )
     assert not report(study, first, 100, 4.0)
     assert not study.watch(first) and len(study.evolution.rows) == 1, "a report is taken once"

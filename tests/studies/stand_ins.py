@@ -29,7 +29,7 @@ def count_starts():
 
 def finish(status, returned):
     with open(os.path.join(path, "progress.csv"), "w") as file:
-        file.write(f"env_steps,seconds,metrics/AverageReturn\\n100,1,{returned + 5}\\n200,2,{returned}\\n")
+        file.write(f"env_steps,seconds,metrics/BalancedReturn\\n100,1,{returned + 5}\\n200,2,{returned}\\n")
     with open(os.path.join(path, "done.json"), "w") as file:
         json.dump({"status": status}, file)
     note("ends")
@@ -46,7 +46,7 @@ signal.signal(signal.SIGTERM, save)
 note("starts")
 if end == "is bad":
     with open(os.path.join(path, "progress.csv"), "w") as file:
-        file.write("env_steps,seconds,metrics/AverageReturn\\n")
+        file.write("env_steps,seconds,metrics/BalancedReturn\\n")
         file.writelines(f"{100 * i},{i},-9\\n" for i in range(1, 9))
     time.sleep(600)
 print("cores", sorted(os.sched_getaffinity(0)), "GPUs", os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)

@@ -155,7 +155,7 @@ def test_trials_that_cannot_be_written_are_one_line(tmp_path):
 def write_progress(run, *returns):
     os.makedirs(run.path, exist_ok=True)
     lines = [f"{100 * i},{i},{value}\n" for i, value in enumerate(returns, 1)]
-    Path(run.path, "progress.csv").write_text("env_steps,seconds,metrics/AverageReturn\n" + "".join(lines))
+    Path(run.path, "progress.csv").write_text("env_steps,seconds,metrics/BalancedReturn\n" + "".join(lines))
 
 
 def test_the_search_is_told_the_mean_of_a_trial_once_all_its_runs_are_over(tmp_path):

@@ -21,7 +21,7 @@ RETURNS = [[(3.0, 9.0), (5.0, 6.0)], [(7.0, 8.0), None], [None, None]]
 def write_run(path, seed, rows, status):
     os.makedirs(path)
     lines = [f"{100 * i},{2 * i},{value}\n" for i, value in enumerate(rows, 1)]
-    Path(path, "progress.csv").write_text("env_steps,seconds,metrics/AverageReturn\n" + "".join(lines))
+    Path(path, "progress.csv").write_text("env_steps,seconds,metrics/BalancedReturn\n" + "".join(lines))
     config = f"Experiment.seed = {seed}\nPPOAlgorithm.discount = 0.9\nStopCriteria.target_return = 6.5\n"
     Path(path, "operative_config.gin").write_text(config)
     Path(path, "done.json").write_text(json.dumps({"status": status}))
@@ -65,7 +65,7 @@ def test_the_tables(tmp_path):
     text = table.write_tables(study)
     assert (tmp_path / "sweep.md").read_text() == text
     assert text == (
-        "| Adam.learning_rate | Net.layers | runs | failed | AverageReturn | 95 % interval | env steps "
+        "| Adam.learning_rate | Net.layers | runs | failed | BalancedReturn | 95 % interval | env steps "
         "| seconds |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
         "| 0.0001234 | (16,) | 1 of 2 | 1 | 7 | 7 to 7 | 200 | 4.0 |\n"
@@ -101,7 +101,7 @@ def test_four_seeds_have_an_interquartile_mean(tmp_path):
     study = make_study(tmp_path, grid, returns=returns, seeds=[0, 1, 2, 3])
     lines = table.write_tables(study).splitlines()
     assert lines[0] == (
-        "| a.b | runs | failed | AverageReturn | 95 % interval | IQM | 95 % interval | env steps | seconds |"
+        "| a.b | runs | failed | BalancedReturn | 95 % interval | IQM | 95 % interval | env steps | seconds |"
     )
     cells = [line.split(" | ") for line in lines[2:4]]
     assert [cell[3:7] for cell in cells] == [
@@ -129,7 +129,7 @@ def test_the_picture_has_a_curve_for_each_trial_and_the_target(tmp_path, monkeyp
         ("Adam.learning_rate=0.0001234, Net.layers=(16,)", "PPO", 1),
         ("Adam.learning_rate=0.0001234, Net.layers=(8,)", "PPO", 2),
     ]
-    assert (metric, target, title) == ("AverageReturn", 6.5, "")
+    assert (metric, target, title) == ("BalancedReturn", 6.5, "")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -107,7 +107,7 @@ class Metric:
 
 
 def make_progress(
-    monkeypatch, clock, isatty, average_return=12.34, num_episodes=1234, word="", policies=None, **criteria
+    monkeypatch, clock, isatty, balanced_return=12.34, num_episodes=1234, word="", policies=None, **criteria
 ):
     stderr = _Stderr(isatty)
     monkeypatch.setattr(sys, "stderr", stderr)
@@ -116,9 +116,10 @@ def make_progress(
     clock.now += 2.0
     throughput.add(4000)
     collected.count_up_to(6000)
-    metrics = {"AverageReturn": Metric(average_return), "NumberOfEpisodes": Metric(num_episodes)}
+    metrics = {"AverageReturn": Metric(float("nan")), "BalancedReturn": Metric(balanced_return)}
+    metrics["NumberOfEpisodes"] = Metric(num_episodes)
     policies = policies or {}
-    metrics |= {f"policies/{name}/AverageReturn": Metric(value) for name, value in policies.items()}
+    metrics |= {f"policies/{name}/BalancedReturn": Metric(value) for name, value in policies.items()}
     episodes, stages = EpisodeFigures(metrics, clock, tuple(policies)), types.SimpleNamespace(bottleneck=word)
     return ProgressBar(throughput, collected, StopCriteria(**criteria), episodes, stages), stderr
 
@@ -136,7 +137,7 @@ def test_one_line_every_few_seconds_without_a_terminal(monkeypatch, clock, lines
     # 5 s after the start, then every 5 s: 3 or 4, as 0.2 is not exact.
     assert 3 <= len(lines) <= 4
     assert stderr.getvalue() == "", "a bar would write there"
-    assert lines[0].startswith("return 12.3 | episodes 1,234 | env steps 4,000 | steps/s ")
+    assert lines[0].startswith("BalancedReturn 12.3 | episodes 1,234 | env steps 4,000 | steps/s ")
     assert lines[0].endswith(" | lag 0/1.3/3")
 
 
@@ -146,14 +147,16 @@ def test_there_is_no_bar_without_stderr(monkeypatch, clock, lines):
     clock.now += 6.0
     progress.update(position(4000, 6.0), SUMMARY)
     progress.close()
-    assert len(lines) == 1 and lines[0].startswith("return 12.3 | ")
+    assert len(lines) == 1 and lines[0].startswith("BalancedReturn 12.3 | ")
 
 
 def test_line_without_episodes(monkeypatch, clock):
-    progress, _ = make_progress(monkeypatch, clock, isatty=False, average_return=float("nan"), num_episodes=0)
+    progress, _ = make_progress(
+        monkeypatch, clock, isatty=False, balanced_return=float("nan"), num_episodes=0
+    )
     progress.update(position(5, 0.0), SUMMARY)
     assert progress.line() == (
-        "return - | episodes 0 | env steps 5 | steps/s 2,000 / 2,000 / 2,000 (10 s / 1 min / 5 min) "
+        "AverageReturn - | episodes 0 | env steps 5 | steps/s 2,000 / 2,000 / 2,000 (10 s / 1 min / 5 min) "
         "| collected/s 2,500 | lag 0/1.3/3"
     )
 
@@ -179,7 +182,7 @@ def test_the_returns_of_several_policies_are_in_the_line_and_in_the_bar(monkeypa
     policies = {"main": 20.0, "other": float("nan")}
     progress, stderr = make_progress(monkeypatch, clock, isatty=True, policies=policies)
     progress.update(position(5, 0.0), SUMMARY)
-    assert progress.line().startswith("return 12.3 | main 20, other - | episodes 1,234 |")
+    assert progress.line().startswith("BalancedReturn 12.3 | main 20, other - | episodes 1,234 |")
     progress.close()
     assert " lag 0/1.3/3 main 20, other -" in stderr.getvalue()
 
@@ -198,8 +201,8 @@ def test_a_return_that_is_old_is_marked(monkeypatch, clock):
     progress, stderr = make_progress(monkeypatch, clock, isatty=True)
     clock.now += 130.0
     progress.update(position(5, 0.0), SUMMARY)
-    assert progress.line().startswith("return 12.3 (over 2 min old) | episodes 1,234 |")
-    assert "return 12.3 (over 2 min old) 5 steps" in stderr.getvalue()
+    assert progress.line().startswith("BalancedReturn 12.3 (over 2 min old) | episodes 1,234 |")
+    assert "BalancedReturn 12.3 (over 2 min old) 5 steps" in stderr.getvalue()
     progress.close()
 
 
@@ -240,7 +243,7 @@ def test_a_bar_on_a_terminal_without_a_size(monkeypatch, clock):
     clock.now += 1.0
     progress.update(position(4000, 0.0), SUMMARY)
     progress.close()
-    assert "return 12.3" in stderr.getvalue()
+    assert "BalancedReturn 12.3" in stderr.getvalue()
 
 
 def test_a_bar_on_a_terminal(monkeypatch, clock, lines):
@@ -253,13 +256,13 @@ def test_a_bar_on_a_terminal(monkeypatch, clock, lines):
     progress.update(position(4500, 4.1), SUMMARY)  # too early to show
     shown = stderr.getvalue()
     assert re.search(
-        r" 40%\|#+[^|]* +\| return 12.3 4,000 steps \[00:03<00:06, 800 steps/s\] lag 0/1.3/3", shown
+        r" 40%\|#+[^|]* +\| BalancedReturn 12.3 4,000 steps \[00:03<00:06, 800 steps/s\] lag 0/1.3/3", shown
     )
     assert "4,500" not in shown
     progress.close()
     last = stderr.getvalue().rstrip().rpartition("\r")[2]
     assert re.fullmatch(
-        r" 45%\|#+[^|]* +\| return 12.3 4,500 steps \[00:03<00:0\d, \d+ steps/s\] lag .*", last
+        r" 45%\|#+[^|]* +\| BalancedReturn 12.3 4,500 steps \[00:03<00:0\d, \d+ steps/s\] lag .*", last
     )
     assert len(last) == 150
     assert not lines
@@ -271,18 +274,18 @@ def test_a_bar_without_an_end_in_sight(monkeypatch, clock):
     progress.update(position(4000, 1.0), SUMMARY)
     progress.close()
     last = stderr.getvalue().rstrip().rpartition("\r")[2]
-    assert last == "return 12.3 4,000 steps [00:03, 800 steps/s] lag 0/1.3/3"
+    assert last == "BalancedReturn 12.3 4,000 steps [00:03, 800 steps/s] lag 0/1.3/3"
 
 
 def test_the_log_takes_the_place_of_the_bar(monkeypatch, clock):
-    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("COLUMNS", "70")
     progress, stderr = make_progress(monkeypatch, clock, isatty=True)
     clock.now += 1.0
     progress.update(position(4000, 1.0), SUMMARY)
     record = std_logging.LogRecord("absl", std_logging.WARNING, __file__, 1, "what is logged", (), None)
     handler = logging.get_absl_handler()
     assert handler.filter(record)
-    assert stderr.getvalue().endswith("lag 0/1.3/3\r" + 58 * " " + "\r")
+    assert stderr.getvalue().endswith("lag 0/1.3/3\r" + 66 * " " + "\r")
     progress.close()
     before = stderr.getvalue()
     handler.filter(record)

@@ -25,9 +25,9 @@ class Metric:
         return self.value
 
 
-def make_metrics(average_return=12.34, num_episodes=0, length=200.0):
+def make_metrics(average_return=12.34, num_episodes=0, length=200.0, balanced_return=math.nan):
     values = {"AverageReturn": average_return, "NumberOfEpisodes": num_episodes}
-    values["AverageEpisodeLength"] = length
+    values |= {"BalancedReturn": balanced_return, "AverageEpisodeLength": length}
     return {name: Metric(value) for name, value in values.items()}
 
 
@@ -61,17 +61,17 @@ def test_a_return_is_old_when_no_episode_has_ended_for_a_minute():
     clock, metrics = Clock(), make_metrics(num_episodes=7)
     figures = EpisodeFigures(metrics, clock)
     clock.now += 60
-    assert figures.describe_return() == ("12.3", "")  # of the run before this one
+    assert figures.describe_return() == ("AverageReturn 12.3", "")  # of the run before this one
     clock.now += 1
-    assert figures.describe_return() == ("12.3", "over 1 min old")
+    assert figures.describe_return() == ("AverageReturn 12.3", "over 1 min old")
     metrics["NumberOfEpisodes"].value += 61
-    assert figures.describe_return() == ("12.3", "")
+    assert figures.describe_return() == ("AverageReturn 12.3", "")
     clock.now += 60
-    assert figures.describe_return() == ("12.3", "")
+    assert figures.describe_return() == ("AverageReturn 12.3", "")
     clock.now += 119
-    assert figures.describe_return() == ("12.3", "over 2 min old")
+    assert figures.describe_return() == ("AverageReturn 12.3", "over 2 min old")
     clock.now += 7200
-    assert figures.describe_return() == ("12.3", "over 2 h old")
+    assert figures.describe_return() == ("AverageReturn 12.3", "over 2 h old")
 
 
 def test_a_return_of_long_episodes_is_not_old_so_soon():
@@ -80,22 +80,22 @@ def test_a_return_of_long_episodes_is_not_old_so_soon():
     for _ in range(4):  # one ends every 100 s
         clock.now += 100
         metrics["NumberOfEpisodes"].value += 1
-        assert figures.describe_return() == ("12.3", "")
+        assert figures.describe_return() == ("AverageReturn 12.3", "")
     clock.now += 500
-    assert figures.describe_return() == ("12.3", "")
+    assert figures.describe_return() == ("AverageReturn 12.3", "")
     clock.now += 1
-    assert figures.describe_return() == ("12.3", "over 8 min old")
+    assert figures.describe_return() == ("AverageReturn 12.3", "over 8 min old")
 
 
 def test_no_return_is_not_old():
     clock = Clock()
     figures = EpisodeFigures(make_metrics(average_return=math.nan), clock)
     clock.now += 1000
-    assert figures.describe_return() == ("-", "")
+    assert figures.describe_return() == ("AverageReturn -", "")
 
 
 def test_the_table_says_what_was_done_and_where_the_time_went():
-    clock, metrics = Clock(), make_metrics(num_episodes=10, average_return=0.7434)
+    clock, metrics = Clock(), make_metrics(num_episodes=10, average_return=0.7434, balanced_return=0.744)
     counts = {"updates": 5, "env steps": 1000}
     environments, actors = [StageClock(clock)], [StageClock(clock)]
     clocks = StageClocks(environments, actors, learner=StageClock(clock))
@@ -130,8 +130,9 @@ def test_the_table_says_what_was_done_and_where_the_time_went():
         ["environments:", "waiting", "for", "learner", "75.0%"],
         ["environments:", "step", "25.0%"],
         ["actors:", "inference", "100.0%"],
-        ["average", "return", "0.743", "over", "2", "min", "old"],
-        ["average", "episode", "length", "200"],
+        ["BalancedReturn", "0.744", "over", "2", "min", "old"],
+        ["AverageReturn", "0.743", "over", "2", "min", "old"],
+        ["AverageEpisodeLength", "200", "over", "2", "min", "old"],
     ]
 
 
@@ -139,12 +140,15 @@ def test_the_table_has_the_return_of_each_of_several_policies():
     clock, metrics = Clock(), make_metrics()
     returns = {"main": 20.0, "other": math.nan}
     metrics |= {f"policies/{name}/AverageReturn": Metric(value) for name, value in returns.items()}
+    metrics |= {f"policies/{name}/BalancedReturn": Metric(math.nan) for name in returns}
     figures = EpisodeFigures(metrics, clock, tuple(returns))
     rows = RunReport(lambda: {"env steps": 0, "updates": 0}, figures, StageClocks()).format().splitlines()
-    assert [row.split() for row in rows[-4:-1]] == [
-        ["average", "return", "12.3"],
-        ["main", "20"],
-        ["other", "-"],
+    assert [row.split() for row in rows[-6:-1]] == [
+        ["AverageReturn", "12.3"],
+        ["policies/main/BalancedReturn", "-"],
+        ["policies/main/AverageReturn", "20"],
+        ["policies/other/BalancedReturn", "-"],
+        ["policies/other/AverageReturn", "-"],
     ]
 
 
@@ -155,4 +159,12 @@ def test_the_table_of_a_run_without_a_train_step():
     report.note_last_train_step(collects=True)
     text = report.format()
     assert "steps/s" not in text and "bottleneck" not in text
-    assert text.splitlines()[-1].split() == ["average", "episode", "length", "-"]
+    assert text.splitlines()[-1].split() == ["AverageEpisodeLength", "-"]
+
+
+def test_a_return_has_the_name_of_its_metric():
+    """AverageReturn, which short episodes bias, stands in until BalancedReturn has a value."""
+    figures = EpisodeFigures(make_metrics(), Clock())
+    assert figures.describe_return() == ("AverageReturn 12.3", "")
+    figures = EpisodeFigures(make_metrics(balanced_return=-98.4), Clock())
+    assert figures.describe_return() == ("BalancedReturn -98.4", "")

@@ -50,7 +50,7 @@ def test_target_return_waits_for_a_full_buffer():
     assert criteria.reached(0, 0, 0, balanced_return(100.0, 100.0)) is None
     assert criteria.reached(0, 0, 0, balanced_return(5.0, 5.0, 4.0)) is None
     reason = criteria.reached(0, 0, 0, balanced_return(100.0, 4.0, 5.0, 6.0))
-    assert reason == "target_return=5.0 reached: 5"
+    assert reason == "target_return=5.0 reached: BalancedReturn 5"
 
 
 def test_target_return_may_be_zero_or_negative():
@@ -93,7 +93,7 @@ def test_limits_are_positive(name, limit):
 
 def test_the_number_that_reached_a_small_target_is_shown():
     reason = StopCriteria(target_return=0.95).reached(0, 0, 0, balanced_return(0.94, 0.96, 0.962))
-    assert reason == "target_return=0.95 reached: 0.954"
+    assert reason == "target_return=0.95 reached: BalancedReturn 0.954"
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,8 @@ def test_a_table_at_the_end(runs):
     assert rows["train iterations"] == rows["updates"] == ["20", "60"]
     added, total = (int(number.replace(",", "")) for number in rows["env steps"])
     assert total == trainer.counters["env_steps"] == env_steps + added
+    collected = int(rows["env steps collected"][1].replace(",", ""))
+    assert collected == trainer.metrics["EnvironmentSteps"].result() >= total
     assert rows["episodes"][1] == str(trainer.metrics["NumberOfEpisodes"].result())
     parts = ["until the first train step", "waiting for experience", "training", "rest", "checkpoints"]
     parts.append("storing experience")
@@ -244,8 +246,8 @@ def test_a_table_at_the_end(runs):
     assert sum(float(rows[name][0]) for name in parts) == pytest.approx(float(rows["seconds"][0]), abs=0.3)
     assert sum(float(rows[name][1][:-1]) for name in parts) == pytest.approx(100.0, abs=0.3)
     assert int(rows["env steps/s since first train step"][0].replace(",", "")) > 0
-    assert 0 < float(rows["average return"][0]) <= EPISODE_LENGTH
-    assert rows["average episode length"] == [str(EPISODE_LENGTH)]
+    assert 0 < float(rows["BalancedReturn"][0]) <= EPISODE_LENGTH
+    assert rows["AverageEpisodeLength"] == [str(EPISODE_LENGTH)]
 
 
 def test_summaries(runs):
@@ -256,13 +258,12 @@ def test_summaries(runs):
     )
     events = dict(run.events)
     assert len(events.pop("config/operative_config")) == 1
-    events.pop("metrics/BalancedReturn", None)  # only after 13 episodes of each environment
     expected = {
         "Overview": ["AverageReturn", "throughput/steps_per_second_5min"],
         "metrics": [
             *("AverageReturn", "MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
             *("AverageStepDiscountedReturn", "AverageEpisodeLength", "MinEpisodeLength", "MaxEpisodeLength"),
-            "NumberOfEpisodes",
+            *("NumberOfEpisodes", "BalancedReturn"),
         ],
         "train": [
             *("loss", "policy_loss", "value_loss", "entropy", "entropy_weight", "gradient_norm"),
@@ -435,7 +436,9 @@ def test_short_episodes_do_not_reach_a_target_alone(tmp_path, target, is_reached
     parts = {"env": LosingEnvironment, "num_groups": 1, "unroll_length": 10}
     trainer = make_counting_trainer(tmp_path, stop=stop, experiment=parts)
     _, reason = trainer.train()
-    assert reason == ("target_return=-99.0 reached: -98.4" if is_reached else "num_iterations=60 reached")
+    assert reason == (
+        "target_return=-99.0 reached: BalancedReturn -98.4" if is_reached else "num_iterations=60 reached"
+    )
     assert not is_reached or trainer.counters["iterations"] == 21  # when the longest episode has ended
 
 
