@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from alf.config.gin_files import find_gin_file, list_tasks
-from alf.core.randomness import bootstrap_interval
+from alf.plots.scores import estimate, mean
 
 COMMAND = "python -m benchmarks.tasks --file=tasks.jsonl"
 _BEGIN, _END = "<!-- tasks -->\n", "\n<!-- end of tasks -->"
@@ -26,7 +26,7 @@ def format_tables(rows):
     """Returns the tables of all tasks, in Markdown: one for each machine and day; then what was not run.
 
     A task is in the table of its last run; its runs on other machines do not count. A score is the mean over
-    seeds, and its 95 % interval.
+    seeds, and its 95 % interval; of fewer than five seeds, the lowest and the highest run.
     """
     tables, missing = {}, []
     for task in list_tasks():
@@ -56,7 +56,7 @@ def replace_tables(page, tables):
 def _format_line(task, rows):
     algorithm, steps, reference = describe(task)
     scores = np.array([row["score"] for row in rows])
-    low, high = bootstrap_interval([scores])
+    _, low, high = estimate(mean, [scores])
     minutes = np.mean([row["seconds"] for row in rows]) / 60
     score = f"{scores.mean():,.4g}" + (f" ({low:,.4g} to {high:,.4g})" if len(rows) > 1 else "")
     return f"| {task} | {algorithm} | {steps:,} | {score} | {minutes:.1f} | {len(rows)} | {reference} |"

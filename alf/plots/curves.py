@@ -4,6 +4,7 @@
 import numpy as np
 
 from alf.core.randomness import bootstrap_interval
+from alf.plots.scores import MIN_RUNS
 
 _POINTS = 400  # x values of the mean of several runs
 _RESAMPLES = 1000  # for each of the x values
@@ -47,6 +48,8 @@ def join(xs, ys, points=_POINTS):
 def mean_and_interval(y, seed=0):
     """Computes the mean over runs and its 95 % interval by bootstrap percentiles (Efron 1979).
 
+    Where fewer than `MIN_RUNS` have a value, its ends are the lowest and the highest run.
+
     Args:
         y: array [R, M], NaN where a run has no value; each column has at least one value.
         seed: int, the seed of the resampling.
@@ -60,6 +63,8 @@ def mean_and_interval(y, seed=0):
     for runs in np.unique(there, axis=1).T:
         columns = (there == runs[:, None]).all(0)
         values = y[runs][:, columns]
-        interval = bootstrap_interval([values], num_resamples=_RESAMPLES, seed=seed)
-        result[:, columns] = [values.mean(0), *interval]
+        ends = values.min(0), values.max(0)
+        if len(values) >= MIN_RUNS:
+            ends = bootstrap_interval([values], num_resamples=_RESAMPLES, seed=seed)
+        result[:, columns] = [values.mean(0), *ends]
     return result

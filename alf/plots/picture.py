@@ -9,6 +9,7 @@ from typing import NamedTuple
 from alf.core.files import replace_file
 from alf.errors import SaveError
 from alf.plots.curves import join, mean_and_interval
+from alf.plots.scores import MIN_RUNS
 
 FORMATS = ("pdf", "png", "svg")  # the file name extensions of pictures
 # The longest label of the legend, in characters. It fits below the axes.
@@ -37,8 +38,9 @@ class Line(NamedTuple):
 def draw(lines, metric, target=None, title=""):
     """Draws a picture. Returns Matplotlib's figure.
 
-    A single run is drawn as it is; of several runs, the mean is drawn with its 95 % interval as a band. The
-    legend has the number of runs. Each environment has a row of axes, because their scales differ.
+    A single run is drawn as it is; of several runs, the mean is drawn with its 95 % interval as a band, or
+    with the lowest and the highest of few runs. The legend has the number of runs and says so. Each
+    environment has a row of axes, because their scales differ.
 
     Args:
         lines: list of `Line`s.
@@ -99,7 +101,7 @@ def format_of(path):
 
 
 def draw_line(axes, xs, ys, label, style):
-    """Draws one run as it is, or the mean of several runs with its 95 % interval as a band.
+    """Draws one run as it is, or the mean of several with a band: its 95 % interval, or the range of few.
 
     Args:
         axes: Matplotlib's axes.
@@ -159,9 +161,15 @@ def _name_lines(lines):
 def _make_entries(lines):
     """Returns the texts of the legend, a dict by label."""
     counts: dict = collections.Counter()
+    bands: dict = {}  # of those that are no intervals
     for line in lines:
         counts[line.label] += len(line.curves)
-    texts = {label: f"{label} ({count} run{'s' * (count > 1)})" for label, count in counts.items()}
+        if 1 < len(line.curves) < MIN_RUNS:
+            bands[line.label] = ", lowest to highest"
+    texts = {
+        label: f"{label} ({count} run{'s' * (count > 1)}{bands.get(label, '')})"
+        for label, count in counts.items()
+    }
     return {label: "\n".join(textwrap.wrap(text, _MAX_LABEL)) for label, text in texts.items()}
 
 

@@ -10,7 +10,14 @@ import numpy as np
 
 from alf.errors import ConfigError, argument
 from alf.plots.groups import find_task
-from alf.plots.scores import estimate, interquartile_mean, mean, median, probability_of_improvement
+from alf.plots.scores import (
+    estimate,
+    has_interval,
+    interquartile_mean,
+    mean,
+    median,
+    probability_of_improvement,
+)
 
 _INTERVAL = "95 % interval"
 
@@ -97,12 +104,13 @@ def format_scores(groups, name):
     The second table has a line for each two groups with runs of the same tasks.
     """
     statistics = {"mean": mean, "median": median, "IQM": interquartile_mean}
-    lines = [[name, "environments", "runs", *(f"{statistic}, {_INTERVAL}" for statistic in statistics)]]
+    interval = f", {_INTERVAL}" * any(has_interval(group.tasks.values()) for group in groups)
+    lines = [[name, "environments", "runs", *(f"{statistic}{interval}" for statistic in statistics)]]
     for group in groups:
         tasks = list(group.tasks.values())
         counts = [str(len(tasks)), str(sum(map(len, tasks)))]
         lines.append([group.label, *counts, *(_show(x, tasks, ".6g") for x in statistics.values())])
-    pairs = [["X", "Y", f"probability that X is better than Y, {_INTERVAL}"]]
+    pairs = [["X", "Y", f"probability that X is better than Y{interval}"]]
     for x, y in itertools.combinations(groups, 2):
         if x.tasks.keys() == y.tasks.keys():
             tasks = [*x.tasks.values(), *y.tasks.values()]
@@ -111,9 +119,11 @@ def format_scores(groups, name):
 
 
 def _show(statistic, tasks, digits):
-    """Returns the text of a statistic and its interval, which one run of each task does not have."""
+    """Returns the text of a statistic and its interval; of few runs, of the mean and their range."""
     value, low, high = (f"{x:{digits}}" for x in estimate(statistic, tasks))
-    return f"{value}, {low} to {high}" if any(len(scores) > 1 for scores in tasks) else value
+    if has_interval(tasks):
+        return f"{value}, {low} to {high}"
+    return f"{value}, runs from {low} to {high}" if statistic is mean and low != high else value
 
 
 def to_markdown(lines):

@@ -9,6 +9,9 @@ import numpy as np
 
 from alf.core.randomness import bootstrap_interval
 
+# Of fewer runs an interval is much too narrow: of 2 it holds the mean in 50 % of cases, of 3 in 73 %.
+MIN_RUNS = 5
+
 
 def mean(*tasks):
     """Computes the mean over tasks of the mean over runs."""
@@ -50,6 +53,8 @@ def probability_of_improvement(*tasks):
 def estimate(statistic, tasks):
     """Computes a statistic and its 95 % interval, for which each sample draws the runs of each task anew.
 
+    Without enough runs for an interval (`has_interval`), its ends are the lowest and the highest score.
+
     Args:
         statistic: a function of this module.
         tasks: list of float arrays [N], its arguments.
@@ -57,4 +62,11 @@ def estimate(statistic, tasks):
     Returns:
         value, low, high: floats.
     """
-    return tuple(float(x) for x in (statistic(*tasks), *bootstrap_interval(tasks, statistic)))
+    scores = np.concatenate(tasks)
+    ends = bootstrap_interval(tasks, statistic) if has_interval(tasks) else (scores.min(), scores.max())
+    return tuple(float(x) for x in (statistic(*tasks), *ends))
+
+
+def has_interval(tasks):
+    """Returns whether each task has `MIN_RUNS` runs, enough for an interval of 95 %."""
+    return all(len(scores) >= MIN_RUNS for scores in tasks)

@@ -10,7 +10,7 @@ from alf.core.files import write_file
 from alf.plots.groups import find_algorithm, find_target, name_folders
 from alf.plots.picture import Line, draw, save_picture
 from alf.plots.score_table import to_markdown
-from alf.plots.scores import estimate, interquartile_mean, mean
+from alf.plots.scores import MIN_RUNS, estimate, interquartile_mean, mean
 from alf.studies.outcome import FAILED, FINISHED, PRUNED, read_progress
 from alf.studies.state import write_csv
 from alf.studies.trials import describe, shorten
@@ -29,17 +29,18 @@ class Row(NamedTuple):
     failed: int
     pruned: int
     mean: float | None = None  # of the objective
-    low: float | None = None  # the ends of its 95 % bootstrap interval
+    low: float | None = None  # the ends of its 95 % interval; of few runs, the lowest and the highest
     high: float | None = None
     iqm: float | None = None  # the interquartile mean of the objective, and its interval
     iqm_low: float | None = None
     iqm_high: float | None = None
     env_steps: float | None = None  # means, at the ends of the runs
     seconds: float | None = None
+    judged: int = 0  # the finished runs that have the objective
     best: Any = None  # the `SweepRun` with the highest objective
 
 
-_FIGURES = Row._fields[2:-1]
+_FIGURES = Row._fields[2:-2]
 _ESTIMATES = ("mean", "low", "high", "iqm", "iqm_low", "iqm_high")
 
 
@@ -63,6 +64,7 @@ def _make_row(settings, runs, outcomes):
         **dict(zip(_ESTIMATES, figures, strict=True)),
         env_steps=float(np.mean([outcome.env_steps for _, outcome in judged])),
         seconds=float(np.mean([outcome.seconds for _, outcome in judged])),
+        judged=len(judged),
         best=judged[np.argmax(objectives)][0],
     )
 
@@ -74,7 +76,7 @@ def write_tables(study):
     """
     rows = make_rows(study)
     names = list(rows[0].settings) if rows else []
-    trials = [[*names, *_FIGURES], *([*row.settings.values(), *row[2:-1]] for row in rows)]
+    trials = [[*names, *_FIGURES], *([*row.settings.values(), *row[2:-2]] for row in rows)]
     runs = [list(run.values()) for run in list_runs(study)]
     # Everything is made before the first file is written, so that the files belong together.
     text = _format_markdown(rows, study.outcomes, study.objective)
@@ -99,13 +101,14 @@ def _format_markdown(rows, outcomes, objective):
     names = list(rows[0].settings) if rows else []
     # Of fewer runs it is the mean.
     has_iqm = any(row.finished >= 4 for row in rows)
-    lines = [[*names, "runs", "failed", objective, "95 % interval"]]
-    lines[0] += [*["IQM", "95 % interval"] * has_iqm, "env steps", "seconds"]
+    lines = [[*names, "runs", "failed", objective, "interval"]]
+    lines[0] += [*["IQM", "interval"] * has_iqm, "env steps", "seconds"]
     for row in rows:
         figures = ["-"] * (len(lines[0]) - len(names) - 2)
         if row.mean is not None:
-            figures = [f"{row.mean:.6g}", f"{row.low:.6g} to {row.high:.6g}"]
-            figures += [f"{row.iqm:.6g}", f"{row.iqm_low:.6g} to {row.iqm_high:.6g}"] * has_iqm
+            what = "95 %" if row.judged >= MIN_RUNS else "runs"
+            figures = [f"{row.mean:.6g}", f"{what}: {row.low:.6g} to {row.high:.6g}"]
+            figures += [f"{row.iqm:.6g}", f"{what}: {row.iqm_low:.6g} to {row.iqm_high:.6g}"] * has_iqm
             figures += [f"{row.env_steps:,.0f}", f"{row.seconds:,.1f}"]
         runs = f"{row.finished} of {len(row.runs)}{', pruned' * (row.pruned > 0)}"
         lines.append([*map(shorten, row.settings.values()), runs, str(row.failed), *figures])

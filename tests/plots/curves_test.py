@@ -26,7 +26,7 @@ def test_runs_with_different_x_are_interpolated_at_common_ones():
 
 
 def test_mean_and_interval_are_those_of_a_literal_bootstrap():
-    y = np.random.default_rng(1).normal(size=(5, 7))
+    y = np.random.default_rng(1).normal(size=(7, 7))
     y[0, :3] = y[3, :1] = np.nan  # runs that begin later
     result = mean_and_interval(y, seed=3)
     for column in range(7):
@@ -39,9 +39,8 @@ def test_mean_and_interval_are_those_of_a_literal_bootstrap():
         np.testing.assert_allclose(np.array(result)[:, column], expected, atol=1e-12)
 
 
-def test_the_interval_of_a_few_runs_is_known():
-    """Of two runs a quarter of the resamples is the lower one twice, of three runs 1 / 27 the lowest."""
-    for runs in (1, 2, 3):
-        y = np.array([[1.0], [5.0], [3.0]])[:runs]
+def test_the_band_of_few_runs_is_from_the_lowest_to_the_highest():
+    for runs in (1, 2, 3, 4):
+        y = np.array([[1.0], [5.0], [3.0], [4.0], [2.0]])[:runs]
         mean, low, high = mean_and_interval(y)
         assert (mean, low, high) == (y.mean(), y.min(), y.max())

@@ -85,9 +85,13 @@ def test_groups_look_different(count, algorithms):
 
 
 def test_each_group_has_one_entry_in_the_legend():
-    figure = draw([Line("a", "PPO", [curve(1, 2)] * 3), Line("b", "SAC", [curve(1, 2)])], "x")
+    lines = [Line("a", "PPO", [curve(1, 2)] * 3), Line("b", "SAC", [curve(1, 2)])]
+    lines.append(Line("c", "DQN", [curve(1, 2)] * 5))
+    figure = draw(lines, "x")
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["a (3 runs)", "b (1 run)"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        *("a (3 runs, lowest to highest)", "b (1 run)", "c (5 runs)")
+    ]
 
 
 def find_outside(figure):
@@ -122,7 +126,11 @@ def test_folders_take_the_place_of_labels_that_are_too_long():
     short = Line("rate=1", "PPO", [curve(1, 2)], "a/run1")
     long = Line("rate=2, " * 20, "PPO", [curve(1, 2)] * 2, "b/run2")
     own = Line("my label", "PPO", [curve(1, 2)])
-    assert read(short, long, own) == ["a/run1 (1 run)", "b/run2 (2 runs)", "my label (1 run)"]
+    assert read(short, long, own) == [
+        "a/run1 (1 run)",
+        "b/run2 (2 runs, lowest to highest)",
+        "my label (1 run)",
+    ]
     assert read(short, own) == ["rate=1 (1 run)", "my label (1 run)"]
 
 
@@ -139,7 +147,10 @@ def test_each_environment_has_axes_of_its_own():
     assert small.get_ylim()[1] < 3 and large.get_ylim()[1] > 1900
     assert small.lines[0].get_color() == large.lines[0].get_color() != large.lines[1].get_color()
     assert [text.get_text() for text in small.texts] == ["target 1.5"] and not large.texts
-    assert [x.get_text() for x in figure.legends[0].get_texts()] == ["a (3 runs)", "b (1 run)"]
+    assert [x.get_text() for x in figure.legends[0].get_texts()] == [
+        "a (3 runs, lowest to highest)",
+        "b (1 run)",
+    ]
     assert find_outside(figure) == ([], False)
 
 

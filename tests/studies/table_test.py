@@ -65,11 +65,11 @@ def test_the_tables(tmp_path):
     text = table.write_tables(study)
     assert (tmp_path / "sweep.md").read_text() == text
     assert text == (
-        "| Adam.learning_rate | Net.layers | runs | failed | BalancedReturn | 95 % interval | env steps "
+        "| Adam.learning_rate | Net.layers | runs | failed | BalancedReturn | interval | env steps "
         "| seconds |\n"
         "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
-        "| 0.0001234 | (16,) | 1 of 2 | 1 | 7 | 7 to 7 | 200 | 4.0 |\n"
-        "| 0.0001234 | (8,) | 2 of 2 | 0 | 4 | 3 to 5 | 200 | 4.0 |\n"
+        "| 0.0001234 | (16,) | 1 of 2 | 1 | 7 | runs: 7 to 7 | 200 | 4.0 |\n"
+        "| 0.0001234 | (8,) | 2 of 2 | 0 | 4 | runs: 3 to 5 | 200 | 4.0 |\n"
         "| 0.0001234 | (32,) | 0 of 2 | 2 | - | - | - | - |\n"
         "\n"
         "| failed run | error |\n"
@@ -94,23 +94,23 @@ def test_the_tables(tmp_path):
     assert runs[0]["folder"] == "runs/000_Adam.learning_rate=0.0001234,Net.layers=_8/seed=0"
 
 
-def test_four_seeds_have_an_interquartile_mean(tmp_path):
-    """It is the mean of 5 and 6. The interval of 1 is the lowest and the highest run of its own."""
-    returns = [[(x, x) for x in (100.0, 5.0, 6.0, 1.0)], [(7.0, 7.0), (8.0, 8.0), None, None]]
+def test_five_seeds_have_an_interquartile_mean_and_intervals(tmp_path):
+    """It is the mean of 5, 5.5 and 6. Two runs have a lowest and a highest one."""
+    returns = [[(x, x) for x in (100.0, 5.0, 6.0, 1.0, 5.5)], [(7.0, 7.0), (8.0, 8.0), *3 * [None]]]
     grid = {"a.b": ["1", "2"]}
-    study = make_study(tmp_path, grid, returns=returns, seeds=[0, 1, 2, 3])
+    study = make_study(tmp_path, grid, returns=returns, seeds=[0, 1, 2, 3, 4])
     lines = table.write_tables(study).splitlines()
     assert lines[0] == (
-        "| a.b | runs | failed | BalancedReturn | 95 % interval | IQM | 95 % interval | env steps | seconds |"
+        "| a.b | runs | failed | BalancedReturn | interval | IQM | interval | env steps | seconds |"
     )
     cells = [line.split(" | ") for line in lines[2:4]]
     assert [cell[3:7] for cell in cells] == [
-        ["28", cells[0][4], "5.5", cells[0][6]],
-        ["7.5", "7 to 8", "7.5", "7 to 8"],
+        ["23.5", cells[0][4], "5.5", cells[0][6]],
+        ["7.5", "runs: 7 to 8", "7.5", "runs: 7 to 8"],
     ]
     trial = next(csv.DictReader(io.StringIO((tmp_path / "sweep.csv").read_text())))
-    assert (trial["mean"], trial["iqm"]) == ("28.0", "5.5")
-    assert cells[0][6] == f"{float(trial['iqm_low']):g} to {float(trial['iqm_high']):g}"
+    assert (trial["mean"], trial["iqm"]) == ("23.5", "5.5")
+    assert cells[0][6] == f"95 %: {float(trial['iqm_low']):g} to {float(trial['iqm_high']):g}"
     assert 1.0 <= float(trial["iqm_low"]) < 5.5 < float(trial["iqm_high"]) <= 100.0
 
 
@@ -170,7 +170,7 @@ def test_seeds_alone_are_one_curve_with_the_name_of_the_algorithm(tmp_path, monk
     study = make_study(tmp_path, {}, returns=RETURNS[:1])
     assert table.draw_curves(study) == 1
     assert [(line.label, len(line.curves)) for line in drawn[0][0]] == [("PPO", 2)]
-    assert table.write_tables(study).splitlines()[2] == "| 2 of 2 | 0 | 4 | 3 to 5 | 200 | 4.0 |"
+    assert table.write_tables(study).splitlines()[2] == "| 2 of 2 | 0 | 4 | runs: 3 to 5 | 200 | 4.0 |"
 
 
 def test_a_table_that_cannot_be_written_is_one_line(tmp_path):
