@@ -54,12 +54,12 @@ def find_full_names(
     settings = {name: _read(name, value) for name, value in settings.items()}
     macros = registry.find_macros(settings)
     for name, value in settings.items():
+        shown = "VALUE" if isinstance(value, FlagValue) else value
         try:
-            shown = "VALUE" if isinstance(value, FlagValue) else value
             found[name if name in macros else find_full_name(name, used, shown)] = value
         except ConfigError as error:
             if name in list_arguments():
-                full = argument(f"load.{name}", show(value))
+                full = argument(f"load.{name}", show(value) if shown is value else shown)
                 wrong.append(f"{argument(name)} is an argument of the environment: write {full}")
                 continue
             meant = difflib.get_close_matches(name, known_arguments(), n=1, cutoff=0.75)

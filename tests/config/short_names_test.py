@@ -161,7 +161,7 @@ def test_the_values_of_a_command_line_are_read():
 
 WRONG_VALUES = [
     ({"gamma": FlagValue(None)}, "^--gamma has no value: write --gamma=VALUE$"),
-    ({"gamma": FlagValue(None), "gamme": FlagValue("1")}, "^--gamme: there is no such setting"),
+    ({"gamma": FlagValue(None), "gamme": FlagValue("1")}, "^gamme: there is no such setting"),
     ({"policy": FlagValue("@Nothingg")}, "^--policy=@Nothingg: No configurable matching"),
 ]
 
