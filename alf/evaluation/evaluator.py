@@ -23,6 +23,7 @@ from alf.evaluation.episodes import summarize_episodes
 from alf.evaluation.session import Session, divide, start_in_cluster, start_processes
 from alf.policies.policy import Policy
 from alf.runs.checkpoint_files import score
+from alf.runs.untold import find_of_acting, list_untold
 
 _PLACES = ("thread", "process", "cluster")
 _CLOSE_SECONDS = 5.0  # the time in which environments return from a step and close
@@ -152,6 +153,12 @@ class Evaluator:
 
         `policy` is the policy that learns; it is copied.
         """
+        untold = list_untold() if self._place != "thread" else {}
+        for name in find_of_acting(untold):
+            raise ConfigError(
+                f"{name} is {untold[name]!r}: Evaluator.place is {self._place!r}, so name something that "
+                "another process can import, or evaluate in a thread"
+            )
         # A copy, because an evaluation restores a checkpoint into it while the original goes on learning.
         with tf.device(HOST):
             self._policy = policy.copy()

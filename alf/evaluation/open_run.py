@@ -47,6 +47,7 @@ def open_run(
             saved.read_config()
             bindings = find_bindings(None, None, None, settings)
             bind(bindings)
+            saved.check_told()
             acting = saved.make_policy()
             path = saved.restore(acting, checkpoint)
             env = make_env(seed, batch_size, render_mode, maps_policies=policy is None)

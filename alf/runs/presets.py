@@ -30,7 +30,9 @@ from alf.networks.encoders import NatureEncoder, choose_image_encoder
 from alf.networks.images import is_image
 from alf.replay import find_files, read_row_spec
 from alf.runs.experiment import Experiment
+from alf.runs.run_description import read_description
 from alf.runs.saved_run import make_env
+from alf.runs.untold import check_training
 from alf.runs.what import What
 
 _PRESET = "ppo"  # where only an environment is named
@@ -90,6 +92,8 @@ def read_what(
         algorithm = _PRESET
     bindings = find_bindings(what.env, algorithm, steps, settings)
     bind(bindings)
+    if what.run is not None:
+        check_training(read_description(what.run).untold)
     return bindings
 
 

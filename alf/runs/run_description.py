@@ -10,6 +10,7 @@ The file is JSON, with these entries:
     git: the repository of the user's own code: its `root`, its `commit`, and `dirty`, whether tracked files
         were changed since. null without a repository, or without `Trainer.save_git_state`.
     devices: the names of the devices of the "learner" and the "actors", such as "GPU:0".
+    untold: the names of settings that no file can say (`alf.runs.untold`).
 """
 
 import contextlib
@@ -17,6 +18,7 @@ import importlib.metadata
 import json
 import os
 import platform
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -26,6 +28,7 @@ from alf.core.files import open_regular
 from alf.core.nest_utils import list_leaves
 from alf.core.spec_json import nest_from_json, nest_to_json
 from alf.errors import ConfigError, FolderError
+from alf.runs.untold import list_untold
 from alf.version import __version__
 
 _PACKAGES = (
@@ -49,6 +52,7 @@ class RunDescription(NamedTuple):
     versions: dict
     git: dict | None = None
     devices: dict | None = None
+    untold: Sequence[str] = ()
 
     def to_json(self):
         """Returns the text of the file."""
@@ -68,7 +72,7 @@ def describe_run(policy, git_state=None, devices=None):
     spec, versions = policy.time_step_spec, list_versions()
     git = git_state and {"root": git_state.root, "commit": git_state.commit, "dirty": bool(git_state.diff)}
     specs = spec.observation, policy.action_spec, spec.reward
-    return RunDescription(*specs, list_own_paths(), versions, git, devices)
+    return RunDescription(*specs, list_own_paths(), versions, git, devices, sorted(list_untold()))
 
 
 def list_versions():
@@ -122,9 +126,11 @@ def check_environments(root_dir, policy):
 def _check_types(values):
     """Raises TypeError if the file has other types than `RunDescription.to_json` writes."""
     git = {} if values["git"] is None else values["git"]
-    paths, versions = values["import_paths"], values["versions"]
-    if not isinstance(paths, list) or not all(isinstance(x, str) for x in paths):
-        raise TypeError(f"import_paths is {paths!r}: it must be a list of texts")
+    versions = values["versions"]
+    for name in ("import_paths", "untold"):
+        texts = values.get(name, [])
+        if not isinstance(texts, list) or not all(isinstance(x, str) for x in texts):
+            raise TypeError(f"{name} is {texts!r}: it must be a list of texts")
     devices = {} if values["devices"] is None else values["devices"]
     for name, value in {"versions": versions, "git": git, "devices": devices}.items():
         if not isinstance(value, dict):

@@ -14,6 +14,7 @@ import gin
 import tensorflow as tf
 
 from alf.adapters import as_environment
+from alf.config import registry
 from alf.config.gin_files import CONFIG_FILE, find_agent
 from alf.config.parsing import parse_config
 from alf.config.registry import find_argument, own_config
@@ -31,6 +32,7 @@ from alf.runs.checkpoint_variables import assign_values
 from alf.runs.experiment import Experiment
 from alf.runs.run_description import read_description
 from alf.runs.run_dir import checkpoints_of
+from alf.runs.untold import check_acting
 
 _MAX_TRIES = 10  # to read a checkpoint of a run that goes on and removes its old ones
 
@@ -77,9 +79,23 @@ class SavedRun:
             )
 
     def make_policy(self):
-        """Makes the run's `Policy` with new weights on the host, after `read_config`."""
+        """Makes the run's `Policy` with new weights on the host, after `read_config`.
+
+        Raises:
+            ConfigError: if no file can say how it was made.
+        """
+        self.check_told(makes_env=False)
         with tf.device(HOST):
             return Experiment().make_policy(*self.description[:3])
+
+    def check_told(self, makes_env=True):
+        """Raises ConfigError unless gin's configuration says how to make the policy, and environments."""
+        if ("", "alf.training.Experiment") not in registry.list_bindings():
+            raise ConfigError(
+                f"the run {self.root_dir!r} was built in Python, and no file says how: "
+                "alf.load_agent(root_dir, policy=...) takes a policy that the same code makes"
+            )
+        check_acting(self.description.untold, makes_env)
 
     def restore(self, policy, checkpoint="newest"):
         """Gives a `Policy` the weights of a checkpoint; returns the checkpoint's path.

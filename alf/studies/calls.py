@@ -4,16 +4,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
-import gin
-
 from alf.algorithms import AlgorithmName
-from alf.config.comparison import parse_settings
 from alf.config.kinds import AtLeast, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.parsing import wrong_calls_are_config_errors
-from alf.config.registry import complete, own_config
+from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.errors import ConfigError
+from alf.runs.untold import list_untold
 from alf.studies.resources import Resources
 from alf.studies.run_study import check_population, check_sweep, plan_population, plan_sweep
 from alf.studies.study import Studied
@@ -121,11 +119,9 @@ def pbt(
 
 def _read(what, algorithm, steps, settings):
     """Reads into gin's configuration what runs train; ConfigError if a process could not be told."""
-    _, bindings = read_call(what, algorithm, steps, settings)
-    written = set(map(complete, parse_settings(gin.config_str())))
-    for name, value in bindings.items():
-        full = complete(name)
-        if full not in written and not full.startswith(("alf.sweep.", "alf.population.")):
+    read_call(what, algorithm, steps, settings)
+    for name, value in list_untold().items():
+        if not name.startswith(("alf.sweep.", "alf.population.")):
             raise ConfigError(
                 f"{name} is {value!r}: each run is a process of its own, so name something that it can import"
             )
