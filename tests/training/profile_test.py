@@ -30,23 +30,20 @@ def test_the_trace_has_the_iterations(tmp_path, profile, expected):
     """Also of a run that ends before the last of them."""
     make_profiled(tmp_path, profile, num_iterations=6).train()
     (trace,) = list_traces(tmp_path)
-    content = trace.read_bytes()
-    assert b"MatMul" in content, "what the graphs do, not only the names of the iterations"
-    assert _count_iterations(content) == len(expected)
+    events = _list_events(trace.read_bytes())
+    assert sum("train iteration" in name for name in events) == len(expected)
+    assert len(set(events)) > 5, "what is done in them"
 
 
-def _count_iterations(content):
-    """The number of events with the name of an iteration in a trace, an XSpace of TensorFlow."""
+def _list_events(content):
+    """The names of the events in a trace, an XSpace of TensorFlow."""
     xplane_pb2 = pytest.importorskip("tensorflow.tsl.profiler.protobuf.xplane_pb2")
-    space = xplane_pb2.XSpace.FromString(content)
-    names = {(id(plane), key): x.name for plane in space.planes for key, x in plane.event_metadata.items()}
-    events = [
-        names[id(plane), event.metadata_id]
-        for plane in space.planes
+    return [
+        plane.event_metadata[event.metadata_id].name
+        for plane in xplane_pb2.XSpace.FromString(content).planes
         for line in plane.lines
         for event in line.events
     ]
-    return sum("train iteration" in name for name in events)
 
 
 def test_another_trace_is_possible_afterwards(tmp_path):
