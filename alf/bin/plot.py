@@ -3,7 +3,8 @@
 
 A DIR is the folder of a run, or a folder of runs. Runs that differ only in their seeds are one curve:
 their mean, with its 95 % bootstrap interval as a band. Curves are named by the bindings that differ between
-them; LABEL=DIR in place of DIR names the runs of that DIR. A file that is there is replaced.
+them, or by their folders if that is too long; LABEL=DIR in place of DIR names the runs of that DIR. Each
+environment has axes of its own. A file that is there is replaced.
 
 --scores=last, with -o or without, prints a table of the runs' last values: mean, median and
 interquartile mean of each curve's runs, and the probability that a run of one is better than a run of

@@ -106,9 +106,8 @@ def plot(
 def _make_lines(groups, own_labels, read_curve):
     """Makes the `Line`s of a picture from `Group`s; `own_labels` are those that the user has given."""
     lines = []
-    for group, folder in zip(
-        groups, name_folders([[run.path for run in x.runs] for x in groups]), strict=True
-    ):
+    folders = name_folders([[run.path for run in group.runs] for group in groups])
+    for group, folder in zip(groups, folders, strict=True):
         curves: dict = {}
         for run in group.runs:
             curves.setdefault(find_task(run.settings), []).append(read_curve(run))
