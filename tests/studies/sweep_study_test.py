@@ -11,6 +11,7 @@ import pytest
 
 from alf.config import registry
 from alf.errors import ConfigError, SaveError
+from alf.studies import table
 from tests.studies.stand_ins import make_sweep_study
 
 registry.import_settings()  # they have roles
@@ -52,7 +53,7 @@ DIFFERENT = {
         change({"a.b": "0", "StopCriteria.num_iterations": "2"}),
         r"\(StopCriteria.num_iterations is 2 here, None there\)",
     ),
-    "seeds": (change(seeds=(1, 2)), "--seeds is 1, 2: the sweep in .* also has 0; name all of them"),
+    "seeds": (change(seeds=(1, 2)), "seeds is 1, 2: the sweep in .* also has 0; name all of them"),
     "trials": (change(grid={"a.b": ["2"]}), "the sweep there has tried a.b=1, which is not asked for now"),
 }
 
@@ -144,12 +145,19 @@ def test_runs_without_their_state_are_not_taken_for_those_of_another_sweep(tmp_p
         make_sweep_study(tmp_path, **change())
 
 
-def test_trials_that_cannot_be_written_are_one_line(tmp_path):
+UNWRITTEN = {
+    "optuna.log": lambda study: study.next_run(),
+    "sweep.csv": table.write_tables,
+}
+
+
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_a_file_that_cannot_be_written_is_one_line(tmp_path, name):
     study = make_sweep_study(tmp_path, **change())
-    (tmp_path / "optuna.log").unlink()
-    (tmp_path / "optuna.log").mkdir()
-    with pytest.raises(SaveError, match="^.*/optuna.log cannot be written: Is a directory$"):
-        study.next_run()
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    with pytest.raises(SaveError, match=f"^.*/{name} cannot be written: Is a directory$"):
+        UNWRITTEN[name](study)
 
 
 def write_progress(run, *returns):

@@ -7,9 +7,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
-from alf.errors import SaveError
 from alf.studies import table
 from tests.studies.stand_ins import make_sweep_study
 
@@ -171,11 +168,3 @@ def test_seeds_alone_are_one_curve_with_the_name_of_the_algorithm(tmp_path, monk
     assert table.draw_curves(study) == 1
     assert [(line.label, len(line.curves)) for line in drawn[0][0]] == [("PPO", 2)]
     assert table.write_tables(study).splitlines()[2] == "| 2 of 2 | 0 | 4 | runs: 3 to 5 | 200 | 4.0 |"
-
-
-def test_a_table_that_cannot_be_written_is_one_line(tmp_path):
-    study = make_study(tmp_path)
-    (tmp_path / "sweep.csv").unlink()
-    (tmp_path / "sweep.csv").mkdir()
-    with pytest.raises(SaveError, match="sweep.csv cannot be written: Is a directory"):
-        table.write_tables(study)
