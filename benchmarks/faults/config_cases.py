@@ -24,7 +24,9 @@ def _read_bad_gin(lab, content):
     path = lab.folder / "bad.gin"
     lab.folder.mkdir(parents=True)
     path.write_bytes(content)
-    return Expected(2, r"bad\.gin: ('utf-8' codec|a bracket)", saved=False).check(lab.run(gin_files=[path], warm=True))
+    return Expected(2, r"bad\.gin: ('utf-8' codec|a bracket)", saved=False).check(
+        lab.run(gin_files=[path], warm=True)
+    )
 
 
 @_CONFIG.add("operative_config_binary", "a binary operative_config.gin in root_dir")
