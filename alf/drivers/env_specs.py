@@ -16,6 +16,7 @@ from alf.core.array_spec import to_array_spec
 from alf.core.nest_utils import add_leading_dims, to_tensor_spec
 from alf.core.tf_runtime import reserve_threads
 from alf.data_structures import OWNER, ActionReply, Experience, Frame, TimeStep
+from alf.environments.batched_environment import EnvironmentWrapper
 from alf.errors import ConfigError
 from alf.policies.policy import Policy
 
@@ -40,11 +41,11 @@ def get_agents(env):
 def to_batched_envs(envs):
     """Returns a list of batched environments of ALF, also for environments of TF-Agents.
 
-    Raises ConfigError if an element is not a batched environment.
+    Raises ConfigError if an element is not a batched environment, or stands there twice.
     """
     if not isinstance(envs, (list, tuple)):
         raise ConfigError(f"envs is {envs!r}: it must be a list of batched environments; or see from_env_fn")
-    batched_envs = [as_environment(env) for env in envs]
+    batched_envs, stepped = [as_environment(env) for env in envs], set()
     for index, env in enumerate(batched_envs):
         if isinstance(env, type) or not hasattr(env, "time_step_spec"):
             raise ConfigError(
@@ -53,7 +54,19 @@ def to_batched_envs(envs):
             )
         if not env.batched:
             raise ConfigError(f"envs[{index}] is not batched: use alf.environments.load")
+        if id(_find_stepped(env)) in stepped:
+            raise ConfigError(
+                f"{name_env(index, envs[index])} is another one of envs, too: make a new one for each group"
+            )
+        stepped.add(id(_find_stepped(env)))
     return batched_envs
+
+
+def _find_stepped(env):
+    """Returns the object that a step of a batched environment changes, within wrappers of ALF."""
+    while isinstance(env, EnvironmentWrapper):
+        env = vars(env)["_env"]
+    return env.tf_env if isinstance(env, GraphEnvironment) else env
 
 
 class EnvSpecs:

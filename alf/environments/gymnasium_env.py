@@ -15,7 +15,7 @@ from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.spaces import make_action_converter, map_space
 from alf.errors import ConfigError, EnvError
 from alf.workers.arrays import MisfitError, describe, fit, without_bools, wrong_result
-from alf.workers.env_calls import find_owner, name_error
+from alf.workers.env_calls import claim, find_owner, free, name_error
 from alf.workers.info import read_vector_info
 from alf.workers.specs import spec_from_space
 
@@ -41,7 +41,8 @@ class GymnasiumEnvironment(BatchedEnvironment):
             the actions.
 
     Raises:
-        ConfigError: if `env` has another autoreset mode, or a space that is not supported.
+        ConfigError: if `env` has another autoreset mode, a space that is not supported, or an environment
+            that is stepped already.
         EnvError: from `reset` and `step`, if `env` returns values that do not fit its spaces.
     """
 
@@ -66,6 +67,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         observation_space, action_space = without_bools(env.single_observation_space), env.single_action_space
         specs = spec_from_space(observation_space, "observation"), spec_from_space(action_space, "action")
         super().__init__(env.num_envs, *specs, info_keys=info_keys, max_random_steps=max_random_steps)
+        claim(self, env, f"one of {env}")
         self._env, self._closed = env, False
         self._num_steps = 0
         self._infos = None
@@ -127,6 +129,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         """Closes the wrapped environment, once."""
         if not self._closed:
             self._closed = True
+            free(self._env)
             self._env.close()
 
     def _reset(self):

@@ -20,8 +20,10 @@ from alf.workers.arrays import (
     wrong_result,
 )
 from alf.workers.env_calls import (
+    claim,
     ends_episode,
     find_owner,
+    free,
     layout_of,
     make_env,
     name_error,
@@ -57,7 +59,7 @@ class EnvBatch:
 
     Raises:
         ConfigError: if a space is not supported, the environments differ in their spaces, or a callable does
-            not return an environment.
+            not return an environment, or returns one that is stepped already.
         EnvError: also from `reset` and `step`, if an environment returns something that its spaces or
             Gymnasium's interface do not allow, or raises SystemExit, StopIteration, a group of exceptions or
             the like. Its other exceptions pass through, with a note that names it and its step.
@@ -71,7 +73,9 @@ class EnvBatch:
             for i, env_fn in enumerate(env_fns, start=first_index):
                 name = f"the constructor of environment {i}"
                 with user_call(name):
-                    self._envs.append(make_env(env_fn, name, bool(info_keys)))
+                    env = make_env(env_fn, name, bool(info_keys))
+                claim(self, env, f"environment {i}")
+                self._envs.append(env)
             self.layout, *others = [layout_of(env, tuple(info_keys)) for env in self._envs]
             for i, other in enumerate(others, start=first_index + 1):
                 if other != self.layout:
@@ -239,8 +243,10 @@ class EnvBatch:
         """Closes all environments, then raises the first error. May be called again."""
         errors = []
         while self._envs:  # `pop` first, so that a second call does not close an environment again
+            env = self._envs.pop()
+            free(env)
             try:
-                self._envs.pop().close()
+                env.close()
             except BaseException as error:
                 index = self._first_index + len(self._envs)
                 errors.append(name_error(error, f"close() of environment {index}"))

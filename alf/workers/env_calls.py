@@ -5,12 +5,13 @@ import inspect
 import re
 import signal
 import threading
+import weakref
 
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from alf.errors import EnvError, contain
+from alf.errors import ConfigError, EnvError, contain
 from alf.workers.arrays import (
     Layout,
     MisfitError,
@@ -20,10 +21,14 @@ from alf.workers.arrays import (
     without_bools,
     wrong_result,
 )
-from alf.workers.py_environment import FromPyEnvironment
+from alf.workers.py_environment import Adapter, FromPyEnvironment
 
 # What Python says where a wrapper of Gymnasium unpacks the results of an environment of the old Gym.
 _UNPACKED = re.compile(r"(?:not enough|too many) values to unpack \(expected ([25])(?:, got (\d+))?\)")
+
+# The ids of the environments that are stepped in this process, with the objects that step them.
+_owners: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
+_lock = threading.Lock()
 
 
 def ignore_signal(signum, frame):
@@ -72,6 +77,43 @@ def _find_misfit(error):
         return None
     call, count = "reset" if match[1] == "2" else "step", match[2] and int(match[2])
     return missing_values(call, f"{count or 'other'} values", count)
+
+
+def claim(owner, env, name):
+    """Notes that `owner` steps an environment, until `free` or the end of `owner`.
+
+    Args:
+        owner: the object that steps it.
+        env: `gymnasium.Env` or `gymnasium.vector.VectorEnv`.
+        name: text, such as "environment 3".
+
+    Raises:
+        ConfigError: if the environment, or one that it steps, is stepped elsewhere or twice.
+    """
+    ids = [id(one) for one in _list_stepped(env)]
+    with _lock:
+        if len(set(ids)) < len(ids) or any(one in _owners for one in ids):
+            raise ConfigError(
+                f"{name} is an object that is another environment already, {type(env.unwrapped).__name__}: "
+                "return a new one at each call"
+            )
+        _owners.update(dict.fromkeys(ids, owner))
+
+
+def free(env):
+    """Notes that an environment is stepped no more."""
+    with _lock:
+        for one in _list_stepped(env):
+            _owners.pop(id(one), None)
+
+
+def _list_stepped(env):
+    """Lists the objects that a step of an environment changes."""
+    base = env.unwrapped
+    inner = [vars(base)["_env"]] if isinstance(base, Adapter) else []
+    if isinstance(base, gymnasium.vector.SyncVectorEnv):
+        inner = base.envs
+    return [base, *(getattr(one, "unwrapped", one) for one in inner)]
 
 
 def make_rendered(make, constructor, render_mode):

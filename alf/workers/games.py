@@ -6,7 +6,6 @@
 
 from typing import Any, NamedTuple
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 
@@ -24,6 +23,7 @@ from alf.workers.arrays import (
 )
 from alf.workers.env_calls import reset_env, step_env
 from alf.workers.info import make_info_reader
+from alf.workers.py_environment import Adapter
 
 ACTION_MASK = "action_mask"  # PettingZoo's name for this entry of an observation
 IS_TURN = "is_turn"  # an entry that ALF adds: whether the agent acts now
@@ -62,7 +62,7 @@ class Seen(NamedTuple):
     truncated: bool = False
 
 
-class Game(gymnasium.Env):
+class Game(Adapter):
     """A game of A agents as one Gymnasium environment.
 
     The observation is a dict: "agents", a dict from name to observation in the order of `possible_agents`;

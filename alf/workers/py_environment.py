@@ -11,7 +11,11 @@ from alf.errors import ConfigError
 from alf.workers.specs import space_from_spec
 
 
-class FromPyEnvironment(gymnasium.Env):
+class Adapter(gymnasium.Env):
+    """An environment of Gymnasium that steps the environment `_env` of another interface."""
+
+
+class FromPyEnvironment(Adapter):
     """A TF-Agents `PyEnvironment` as a `gymnasium.Env`.
 
     Its specs may be nests of dicts, tuples and lists. An episode that ends with discount 0 is terminated; an
