@@ -1,8 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Arrays that hold one step of a batch of environments: how they are made, checked, written and read."""
 
+import ctypes
 import itertools
 import math
+import mmap
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ _LEAVES = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary
 FIRST, MID, LAST = 0, 1, 2  # step types, as in `alf.data_structures`, which needs TensorFlow
 NUMBERS = {float, int, np.float64, np.float32}  # the usual types of a reward
 _BOOL = np.dtype(bool)
+_MAP_FIXED = 0x10  # of the C library, on Linux and macOS
 _ALIGNMENT = 64  # bytes: a cache line, so that two arrays never share one
 # The results of `reset` and `step` in Gymnasium's interface.
 _RESULTS = {
@@ -194,6 +197,27 @@ def make_arrays(layout, batch_size, make_buffer=bytearray, rows=slice(None)):
     # Each array keeps the buffer alive. Rows are views: writing into them writes into the buffer.
     made = [np.ndarray(shape, dtype, buffer, offset)[rows] for (shape, dtype), offset in zip(fields, offsets)]
     return Arrays(*made[:4], made[4 : 4 + len(observations)], made[4 + len(observations) :])
+
+
+def share(file, size):
+    """Maps shared memory, which a process that this one forks does not get; returns `mmap.mmap`."""
+    memory = mmap.mmap(file, size)
+    if hasattr(mmap, "MADV_DONTFORK"):  # Linux
+        memory.madvise(mmap.MADV_DONTFORK)
+    return memory
+
+
+def detach(memory):
+    """Puts memory of this process alone, of zeros, in the place of an `mmap.mmap` that is shared.
+
+    Arrays in it stay where they are.
+    """
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_FIXED
+    function = ctypes.CDLL(None).mmap
+    function.restype = ctypes.c_void_p
+    function.argtypes = ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long
+    function(address, len(memory), mmap.PROT_READ | mmap.PROT_WRITE, private, -1, 0)
 
 
 def make_writer(space, arrays, name, path=""):

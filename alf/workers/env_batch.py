@@ -2,6 +2,8 @@
 """EnvBatch: steps Gymnasium environments, or single environments of TF-Agents, one after another."""
 
 import contextlib
+import os
+import threading
 import time
 
 import numpy as np
@@ -13,6 +15,7 @@ from alf.workers.arrays import (
     LAST,
     MID,
     NUMBERS,
+    detach,
     make_action_reader,
     make_arrays,
     make_leaf_writer,
@@ -33,6 +36,7 @@ from alf.workers.env_calls import (
 from alf.workers.info import make_info_reader
 from alf.workers.py_environment import FromPyEnvironment
 
+_calls = threading.local()  # its `batch` is the `EnvBatch` whose environments this thread calls now, if any
 _HELD = "held"  # in place of a bool in `_done`: the environment waits at its FIRST step
 
 
@@ -69,10 +73,11 @@ class EnvBatch:
 
     def __init__(self, env_fns, seeds, max_random_steps=0, first_index=0, info_keys=(), attributes=None):
         self._envs, self._first_index, self._num_steps = [], first_index, 0
+        self._is_forked, self._memory = False, None
         try:
             for i, env_fn in enumerate(env_fns, start=first_index):
                 name = f"the constructor of environment {i}"
-                with user_call(name):
+                with user_call(name), self._calling():
                     env = make_env(env_fn, name, bool(info_keys))
                 claim(self, env, f"environment {i}")
                 self._envs.append(env)
@@ -102,9 +107,9 @@ class EnvBatch:
         # Memory of this process. In a worker the shared memory takes its place once it has a size.
         self.use_arrays(make_arrays(self.layout, len(self._envs)))
 
-    def use_arrays(self, arrays):
-        """Makes `reset` and `step` write into `arrays`."""
-        self.arrays = arrays
+    def use_arrays(self, arrays, memory=None):
+        """Makes `reset` and `step` write into `arrays`; `memory` is their `mmap.mmap` if it is shared."""
+        self.arrays, self._memory = arrays, memory
         # Made anew, because writers hold the arrays into which they write.
         self._write = make_writer(self.layout.observation_space, iter(arrays.observation), "the observation")
         self._write_reward = make_leaf_writer(arrays.reward, "the reward")
@@ -115,7 +120,7 @@ class EnvBatch:
 
     def reset(self):
         """Starts an episode in every environment, and fills the arrays with FIRST steps."""
-        i = 0
+        i, _calls.batch = 0, self
         try:
             for i, env in enumerate(self._envs):
                 # A seed counts once: later resets go on with the environment's own random numbers.
@@ -132,6 +137,8 @@ class EnvBatch:
         except BaseException as error:
             error = self._name_error(i, error)
             raise error
+        finally:
+            self._end_call()
         self.arrays.step_type[:] = FIRST
         self.arrays.reward[:] = 0.0
         self.arrays.discount[:] = 1.0
@@ -158,7 +165,7 @@ class EnvBatch:
         # Lists first: writing one item of an array takes five times as long.
         rewards, infos = [self._no_reward] * len(self._envs), []
         actions = self._read_actions(iter(self.arrays.action))
-        i = 0
+        i, _calls.batch = 0, self
         try:
             for i, (env, action, was_done) in enumerate(zip(self._envs, actions, done)):
                 if was_done:
@@ -197,9 +204,13 @@ class EnvBatch:
         except BaseException as error:
             error = self._name_error(i, error)
             raise error
+        finally:
+            self._end_call()
 
     def _name_error(self, i, error):
         """Returns the exception to raise in place of `error`, which names environment `i` and its step."""
+        if self._is_forked and isinstance(error, SystemExit):  # as a child ends that has done its work
+            os._exit(error.code if isinstance(error.code, int) else bool(error.code))
         return name_error(error, f"environment {self._first_index + i}, step {self._num_steps}")
 
     def measure_step_seconds(self):
@@ -221,7 +232,8 @@ class EnvBatch:
 
         AttributeError is raised if an environment has no such method.
         """
-        return [getattr(find_owner(env, name), name)(*args) for env in self._envs]
+        with self._calling():
+            return [getattr(find_owner(env, name), name)(*args) for env in self._envs]
 
     def set_attr(self, name, value):
         """Sets an attribute that each environment has, or one that it wraps; errors as in `call`."""
@@ -230,7 +242,8 @@ class EnvBatch:
 
     def render(self):
         """Returns the result of `render` of environment 0."""
-        return self._envs[0].render()
+        with self._calling():
+            return self._envs[0].render()
 
     def render_fps(self):
         """Returns the frames per second of environment 0, or None if its metadata has no "render_fps"."""
@@ -246,12 +259,48 @@ class EnvBatch:
             env = self._envs.pop()
             free(env)
             try:
-                env.close()
+                with self._calling():
+                    env.close()
             except BaseException as error:
                 index = self._first_index + len(self._envs)
                 errors.append(name_error(error, f"close() of environment {index}"))
         if errors:
             raise errors[0]
+
+    @contextlib.contextmanager
+    def _calling(self):
+        """Context in which environments are called; `reset` and `step` do the same at less cost."""
+        _calls.batch = self
+        try:
+            yield
+        finally:
+            self._end_call()
+
+    def _end_call(self):
+        """Notes that no environment is called any more; a process that one of them has forked ends here."""
+        _calls.batch = None
+        if self._is_forked:
+            with contextlib.suppress(OSError):
+                os.write(2, b"a process that an environment has forked has returned from it: it ends here\n")
+            os._exit(1)
+
+    def leave_to_parent(self):
+        """Makes this process, which an environment has forked in a call, unable to answer the call."""
+        self._is_forked = True
+        # They stay in memory, or this process would close what its parent uses. The loop of the call ends.
+        self._kept = self._envs[:]
+        self._envs.clear()
+        if self._memory is not None:
+            detach(self._memory)
+
+
+def _leave_to_parent():
+    batch = getattr(_calls, "batch", None)
+    if batch is not None:
+        batch.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _step_randomly(env, count, observation, info):

@@ -5,7 +5,6 @@ import contextlib
 import faulthandler
 import fcntl
 import functools
-import mmap
 import os
 import signal
 import socket
@@ -16,7 +15,7 @@ from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-def
 import cloudpickle
 
 from alf.errors import contain, describe_error
-from alf.workers.arrays import make_arrays
+from alf.workers.arrays import make_arrays, share
 from alf.workers.env_batch import EnvBatch
 from alf.workers.env_calls import ignore_signal
 
@@ -121,8 +120,8 @@ def _run_commands(connection, memory_fd, batch, rows, batch_size):
     # failed, it ends this process instead.
     if not connection.recv(1, socket.MSG_PEEK):
         return
-    make_memory = functools.partial(mmap.mmap, memory_fd)
-    batch.use_arrays(make_arrays(batch.layout, batch_size, make_memory, rows))
+    memory = share(memory_fd, os.fstat(memory_fd).st_size)
+    batch.use_arrays(make_arrays(batch.layout, batch_size, lambda size: memory, rows), memory)
 
     def call_method():
         name, *args = receive_object(connection)
