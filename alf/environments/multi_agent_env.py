@@ -65,7 +65,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
 
     @property
     def num_restarts(self) -> int:
-        """How often a worker process was restarted, an int."""
+        """How often a worker process was restarted, or a game that raised was made again, an int."""
         return self._env.num_restarts
 
     @property

@@ -15,6 +15,7 @@ from alf.workers.arrays import (
     LAST,
     MID,
     NUMBERS,
+    MisfitError,
     detach,
     make_action_reader,
     make_arrays,
@@ -76,11 +77,7 @@ class EnvBatch:
         self._is_forked, self._memory = False, None
         try:
             for i, env_fn in enumerate(env_fns, start=first_index):
-                name = f"the constructor of environment {i}"
-                with user_call(name), self._calling():
-                    env = make_env(env_fn, name, bool(info_keys))
-                claim(self, env, f"environment {i}")
-                self._envs.append(env)
+                self._envs.append(self._make_one(i, env_fn, info_keys))
             self.layout, *others = [layout_of(env, tuple(info_keys)) for env in self._envs]
             for i, other in enumerate(others, start=first_index + 1):
                 if other != self.layout:
@@ -93,9 +90,7 @@ class EnvBatch:
             with contextlib.suppress(Exception):  # the first error matters more
                 self.close()
             raise
-        # `unwrapped`, because the wrapper of a time limit hides the attribute.
-        bases = [(i, env.unwrapped) for i, env in enumerate(self._envs)]
-        self._discounted = [pair for pair in bases if isinstance(pair[1], FromPyEnvironment)]
+        self._find_discounts()
         self.seed(seeds)
         self._max_random_steps = max_random_steps
         self._done = [False] * len(self._envs)
@@ -106,6 +101,19 @@ class EnvBatch:
         self._read_info = make_info_reader(info_keys) if info_keys else None
         # Memory of this process. In a worker the shared memory takes its place once it has a size.
         self.use_arrays(make_arrays(self.layout, len(self._envs)))
+
+    def _make_one(self, index, env_fn, info_keys):
+        """Makes an environment; `index` is its number in errors."""
+        name = f"the constructor of environment {index}"
+        with user_call(name), self._calling():
+            env = make_env(env_fn, name, bool(info_keys))
+        claim(self, env, f"environment {index}")
+        return env
+
+    def _find_discounts(self):
+        # `unwrapped`, because the wrapper of a time limit hides the attribute.
+        bases = [(i, env.unwrapped) for i, env in enumerate(self._envs)]
+        self._discounted = [pair for pair in bases if isinstance(pair[1], FromPyEnvironment)]
 
     def use_arrays(self, arrays, memory=None):
         """Makes `reset` and `step` write into `arrays`; `memory` is their `mmap.mmap` if it is shared."""
@@ -120,29 +128,34 @@ class EnvBatch:
 
     def reset(self):
         """Starts an episode in every environment, and fills the arrays with FIRST steps."""
-        i, _calls.batch = 0, self
-        try:
+        with self._calling():
             for i, env in enumerate(self._envs):
-                # A seed counts once: later resets go on with the environment's own random numbers.
-                seed, self._seeds[i] = self._seeds[i], None
-                observation, info = reset_env(env, seed)
-                # The number and the actions follow from the seed, so they do not depend on `num_workers`.
-                if seed is not None and self._max_random_steps:
-                    count = np.random.default_rng(seed).integers(self._max_random_steps + 1)
-                    env.action_space.seed(seed)
-                    observation, info = _step_randomly(env, count, observation, info)
-                self._write(i, observation)
-                if self._read_info is not None:
-                    self.arrays.info[i] = self._read_info(info)
-        except BaseException as error:
-            error = self._name_error(i, error)
-            raise error
-        finally:
-            self._end_call()
+                try:
+                    self._reset_one(i, env)
+                except BaseException as error:
+                    self._begin_again(i, self._name_error(i, error))
         self.arrays.step_type[:] = FIRST
         self.arrays.reward[:] = 0.0
         self.arrays.discount[:] = 1.0
         self._done = [False] * len(self._envs)
+
+    def _reset_one(self, i, env):
+        """Begins an episode of environment `i` of the batch, and writes its observation and its info."""
+        # A seed counts once: later resets go on with the environment's own random numbers.
+        seed, self._seeds[i] = self._seeds[i], None
+        observation, info = reset_env(env, seed)
+        # The number and the actions follow from the seed, so they do not depend on `num_workers`.
+        if seed is not None and self._max_random_steps:
+            count = np.random.default_rng(seed).integers(self._max_random_steps + 1)
+            env.action_space.seed(seed)
+            observation, info = _step_randomly(env, count, observation, info)
+        self._write(i, observation)
+        if self._read_info is not None:
+            self.arrays.info[i] = self._read_info(info)
+
+    def _begin_again(self, i, error):
+        """Begins a new episode of environment `i` of the batch, which has raised `error`, or raises it."""
+        raise error
 
     def hold(self, rows):
         """Makes the next `step` repeat the FIRST steps of some environments instead of stepping them.
@@ -165,30 +178,38 @@ class EnvBatch:
         # Lists first: writing one item of an array takes five times as long.
         rewards, infos = [self._no_reward] * len(self._envs), []
         actions = self._read_actions(iter(self.arrays.action))
-        i, _calls.batch = 0, self
+        rows, _calls.batch = enumerate(zip(self._envs, actions, done)), self
+        i, has_stepped = 0, False
         try:
-            for i, (env, action, was_done) in enumerate(zip(self._envs, actions, done)):
-                if was_done:
-                    step_type[i], done[i] = FIRST, False
-                    if was_done is _HELD:  # the arrays still have its observation
-                        infos += [self.arrays.info[i].copy()] if read_info is not None else []
-                        continue
-                    observation, info = reset_env(env)
-                else:
-                    result = env.step(action)
-                    try:
-                        observation, rewards[i], terminated, truncated, info = result
-                    except (TypeError, ValueError):
-                        raise wrong_result("step", result) from None
-                    # Most flags are the object False, which needs no check.
-                    may_end = terminated is not False or truncated is not False
-                    if may_end and ends_episode(terminated, truncated):
-                        step_type[i], done[i] = LAST, True
-                        if terminated:
-                            discount[i] = 0.0
-                write(i, observation)
-                if read_info is not None:
-                    infos.append(read_info(info))
+            while not has_stepped:
+                try:
+                    for i, (env, action, was_done) in rows:
+                        if was_done:
+                            step_type[i], done[i] = FIRST, False
+                            if was_done is _HELD:  # the arrays still have its observation
+                                infos += [self.arrays.info[i].copy()] if read_info is not None else []
+                                continue
+                            observation, info = reset_env(env)
+                        else:
+                            result = env.step(action)
+                            try:
+                                observation, rewards[i], terminated, truncated, info = result
+                            except (TypeError, ValueError):
+                                raise wrong_result("step", result) from None
+                            # Most flags are the object False, which needs no check.
+                            may_end = terminated is not False or truncated is not False
+                            if may_end and ends_episode(terminated, truncated):
+                                step_type[i], done[i] = LAST, True
+                                if terminated:
+                                    discount[i] = 0.0
+                        write(i, observation)
+                        if read_info is not None:
+                            infos.append(read_info(info))
+                    has_stepped = True
+                except BaseException as error:
+                    self._begin_again(i, self._name_error(i, error))
+                    step_type[i], done[i], discount[i], rewards[i] = FIRST, False, 1.0, self._no_reward
+                    infos += [self.arrays.info[i].copy()] if read_info is not None else []
             # In place of the 1 or 0 from above: TF-Agents has other discounts, too, which Gymnasium does not
             # know.
             for i, env in self._discounted:
@@ -199,13 +220,18 @@ class EnvBatch:
             if set(map(type, rewards)) <= self._quick_rewards:
                 self.arrays.reward[:] = rewards
             else:
-                for i, reward in enumerate(rewards):  # `i` names the environment in the error
-                    self._write_reward(i, reward)
-        except BaseException as error:
-            error = self._name_error(i, error)
-            raise error
+                self._write_rewards(rewards)
         finally:
             self._end_call()
+
+    def _write_rewards(self, rewards):
+        for i, reward in enumerate(rewards):
+            try:
+                self._write_reward(i, reward)
+            except MisfitError as error:
+                self._begin_again(i, self._name_error(i, error))
+                self.arrays.step_type[i], self._done[i], self.arrays.discount[i] = FIRST, False, 1.0
+                self.arrays.reward[i] = self._no_reward
 
     def _name_error(self, i, error):
         """Returns the exception to raise in place of `error`, which names environment `i` and its step."""

@@ -18,7 +18,7 @@ class WorkerPool:
     A worker that dies or does not reply in time is killed and restarted; a worker that hangs first prints its
     stacks to stderr. Its environments then begin new episodes with FIRST steps, so that nobody learns from
     the interrupted episodes. An exception of an environment is raised here, with the worker's traceback as
-    its cause. With `restart_on_error` it is a loss of its worker.
+    its cause. With `restart_on_error` its worker makes this environment again, and no other.
 
     `close` gives the workers 3 seconds to close their environments, then kills them. It raises nothing: if
     `close()` of an environment fails or hangs, a warning in the log names the worker.
@@ -47,7 +47,7 @@ class WorkerPool:
 
     @property
     def num_restarts(self):
-        """How often a worker was restarted, an int."""
+        """How often a worker was restarted, or an environment made again, an int."""
         return self._workers.num_restarts
 
     @property
@@ -139,8 +139,8 @@ class WorkerPool:
     def _ask_all(self, command, begins=False):
         """Sends a command to all workers; returns a list of the replies, in the order of the rows.
 
-        With `begins` new workers begin episodes instead, and with `restart_on_error` an environment that
-        raises is a loss.
+        With `begins` new workers begin episodes instead, and with `restart_on_error` the replies have the
+        environments that were made again.
         """
         self._check_is_whole()
         workers, results = self._workers.running, {}
@@ -153,6 +153,8 @@ class WorkerPool:
                 worker.has_begun |= begins
             replies, losses = self._workers.receive_replies(indices, restarts=begins)
             results |= replies
+            for raised in replies.values() if begins else ():
+                self._workers.count_raised(raised)
             if losses:
                 self._workers.replace(losses)
             indices = list(losses)

@@ -18,6 +18,7 @@ from alf.errors import contain, describe_error
 from alf.workers.arrays import make_arrays, share
 from alf.workers.env_batch import EnvBatch
 from alf.workers.env_calls import ignore_signal
+from alf.workers.restarted_batch import RestartedBatch
 
 # The protocol: commands and replies are one byte each. The reply OBJECT is followed by an object: a `Layout`,
 # the result of a method or an exception. SEED is followed by a list of seeds, HOLD by a list of rows; they
@@ -96,24 +97,52 @@ def main(memory_fd, lifeline_fd, socket_fd):
 
 
 def _make_batch(connection, stack):
-    """Receives the job. Returns the `EnvBatch`, its rows and B, or None after an error."""
+    """Receives the job. Returns the `EnvBatch`, its rows, B and `_Raised` or None; or None after an error."""
     try:
         # `core` is an int, or None for all cores.
-        (job, rows), batch_size, core, nice = receive_object(connection)
+        (job, rows), batch_size, core, nice, max_restarts = receive_object(connection)
         # Before the environments are made, because the threads that they start inherit niceness and cores.
         os.nice(nice)
         if core is not None:
             # `core` counts the workers of all pools. A process inherits the cores that its owner may use.
             cores = sorted(os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cores[core % len(cores)]})
-        return stack.enter_context(contextlib.closing(EnvBatch(*job))), rows, batch_size
+        raised = None if max_restarts is None else _Raised(max_restarts)
+        batch = EnvBatch(*job) if raised is None else RestartedBatch(*job, raised.note)
+        return stack.enter_context(contextlib.closing(batch)), rows, batch_size, raised
     except BaseException as error:
         with contextlib.suppress(ConnectionError):
             connection.sendall(_pack_error(contain(error, "a worker process that makes environments")))
         return None
 
 
-def _run_commands(connection, memory_fd, batch, rows, batch_size):
+class _TooManyError(Exception):
+    """Environments have raised more often in one command than the owner allows."""
+
+
+class _Raised:
+    """What environments have raised that were made again in the present command.
+
+    Args:
+        max_restarts: int, the limit of the owner, who counts the restarts of all workers.
+    """
+
+    def __init__(self, max_restarts):
+        self._max_restarts, self._pairs = max_restarts, []
+
+    def note(self, index, error):
+        """Notes what environment `index` has raised; after too many the owner gets no complete step."""
+        self._pairs.append((index, _to_item(error)))
+        if len(self._pairs) > self._max_restarts:
+            raise _TooManyError
+
+    def take(self):
+        """Returns the pairs of index and exception since the last call, a list; None if there are none."""
+        pairs, self._pairs = self._pairs, []
+        return pairs or None
+
+
+def _run_commands(connection, memory_fd, batch, rows, batch_size, raised):
     """Runs commands until the owner closes the connection."""
     connection.sendall(OBJECT + pack_object(batch.layout))
     # The owner sets the size of the shared memory before it sends the first command. If another worker has
@@ -137,7 +166,10 @@ def _run_commands(connection, memory_fd, batch, rows, batch_size):
             takers[command](receive_object(connection))
             continue
         try:
-            result = calls[command]()
+            with contextlib.suppress(_TooManyError):
+                result = calls[command]()
+            if raised is not None and command != CALL:
+                result = raised.take()
             # The arrays in the shared memory are complete: the owner reads them as soon as it has this byte.
             reply = OK if result is None else OBJECT + pack_object(result)
         except BaseException as error:  # also SystemExit, which would end this process without a word
@@ -147,12 +179,17 @@ def _run_commands(connection, memory_fd, batch, rows, batch_size):
 
 def _pack_error(error):
     """Returns the reply for an exception. Tracebacks cannot be pickled: it has the text of the traceback."""
-    item = ExceptionWithTraceback(error, error.__traceback__)  # becomes the exception when it is unpickled
+    return OBJECT + pack_object(_to_item(error))
+
+
+def _to_item(error):
+    """Returns what becomes an exception, with the text of its traceback, when it is pickled and unpickled."""
+    item = ExceptionWithTraceback(error, error.__traceback__)
     try:
         cloudpickle.loads(cloudpickle.dumps(item))
     except Exception:  # some exceptions cannot be pickled, or cannot be made from their pickle
         item.exc = RuntimeError(describe_error(error))
-    return OBJECT + pack_object(item)
+    return item
 
 
 def die_with_owner(lifeline_fd):

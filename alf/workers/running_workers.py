@@ -18,7 +18,7 @@ from alf.core.running_time import running_time
 from alf.core.user_calls import user_call
 from alf.errors import ConfigError, EnvError, describe_error
 from alf.workers.process import pack_object
-from alf.workers.worker import Worker, WorkerError, kill_workers
+from alf.workers.worker import Worker, WorkerError, count_raise, kill_workers
 
 _SUCCESS = "ended with exit status 0"
 _turns = itertools.count()  # spreads the workers of all pools over cores and GPUs
@@ -83,7 +83,7 @@ class RunningWorkers:
     def receive_replies(self, indices, restarts=False):
         """Waits for the replies of the workers with these `indices`, a list of ints.
 
-        With `restarts` a worker whose environment raises counts as lost if `restart_on_error` is set.
+        With `restarts` a worker that raises counts as lost if `restart_on_error` is set.
 
         Returns:
             a dict from index to reply, and a dict from index to WorkerError for lost workers, which are
@@ -122,6 +122,20 @@ class RunningWorkers:
         # Unlike lost workers these can close their environments.
         _end([self.running[index] for index in errors], self._settings.close_timeout)
         return replies, losses
+
+    def count_raised(self, raised):
+        """Counts the restarts of environments that a worker has made again.
+
+        Args:
+            raised: list of pairs of the index of an environment and its exception, or None.
+
+        Raises:
+            WorkerError: if there were too many restarts.
+        """
+        for index, error in raised or ():
+            count_raise(self._restarts, index, error)
+        if raised and len(raised) > self._settings.max_restarts:  # the worker has given up
+            raise WorkerError(f"environment {index} cannot be made again") from error
 
     def replace(self, losses):
         """Replaces lost workers.
@@ -164,7 +178,14 @@ class RunningWorkers:
                 self.running[index : index + 1] = [worker]  # appends it, or replaces the previous worker
             for index in indices:
                 core = self._turns[index] if self._settings.pin_workers else None
-                job = self._make_job(index, seeds), len(self._env_fns), core, self._settings.worker_nice
+                limit = self._settings.max_restarts if self._settings.restart_on_error else None
+                job = (
+                    self._make_job(index, seeds),
+                    len(self._env_fns),
+                    core,
+                    self._settings.worker_nice,
+                    limit,
+                )
                 self.running[index].channel.send(pack_object(job))
             with user_call(f"the constructors in {len(indices)} worker processes"):
                 replies, losses = self.receive_replies(indices, restarts)

@@ -12,7 +12,7 @@ import threading
 import time
 
 from alf.core.running_time import running_time
-from alf.errors import EnvError
+from alf.errors import EnvError, describe_error
 from alf.workers.process import CLOSED, OK, receive_byte, receive_object, signals_held
 
 _END_SECONDS = 3.0  # the time in which a process that ends is gone
@@ -32,6 +32,13 @@ _THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 class WorkerError(EnvError):
     """A worker process died or hung and is not restarted again. The message says why."""
+
+
+def count_raise(limit, index, error):
+    """Counts the restart of an environment in a `RestartLimit`; raises WorkerError if there are too many."""
+    loss = WorkerError(f"environment {index} raised {describe_error(error)}")
+    loss.__cause__ = error
+    limit.count_restart(loss, WorkerError)
 
 
 class Worker:
@@ -92,8 +99,11 @@ class Worker:
     def note_start(self):
         """Notes that the worker has made its environments: from now on `step_timeout` limits its replies."""
         self.has_started = True
-        self.limit = f"step_timeout={self._settings.step_timeout:g} s"
-        self.channel.limit_replies(self._settings.step_timeout)
+        seconds, name = self._settings.step_timeout, "step_timeout"
+        if self._settings.restart_on_error:  # a step may make an environment again
+            seconds, name = seconds + self._settings.start_timeout, "step_timeout + start_timeout"
+        self.limit = f"{name}={seconds:g} s"
+        self.channel.limit_replies(seconds)
 
     def note_loss(self, loss):
         """Returns the first WorkerError. Later ones only say that the process was killed after the first."""

@@ -27,9 +27,9 @@ class WorkerSettings:
             driver complains first.
         max_restarts: how many restarts of workers, together, are allowed within `restart_period`; the next
             one ends the run. A worker that cannot make its environments counts, too.
-        restart_on_error: whether an exception of an environment, in a step or a reset, causes a restart, as
-            the death of its worker does. Without workers all environments of the batch are made again. False
-            ends the run with the exception.
+        restart_on_error: whether an environment that raises, in a step or a reset, is made again, and begins
+            a new episode. It counts as a restart, and the others go on with their episodes. Such a step may
+            take `start_timeout` more. False ends the run with the exception.
         restart_period: seconds, the length of the sliding window in which restarts count.
         pin_workers: whether each worker stays on one core.
         gpus: numbers of GPUs, counted among those that this process may use (CUDA_VISIBLE_DEVICES). Each

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from absl import logging
 
+from alf.core.restart_limit import RestartLimit
 from alf.workers import RestartedBatch, WorkerError, WorkerPool, WorkerSettings
+from alf.workers.worker import count_raise
 from tests.workers import envs
 from tests.workers.envs import CountEnv, ResetFaultEnv
 
@@ -24,7 +26,9 @@ def make(env_fns, num_workers, **settings):
     if num_workers:
         batch = WorkerPool(env_fns, seeds, num_workers, settings=settings)
     else:
-        batch = RestartedBatch(env_fns, seeds, 0, (), settings)
+        limit = RestartLimit(settings.max_restarts, settings.restart_period)
+        note = functools.partial(count_raise, limit)
+        batch = RestartedBatch(env_fns, seeds, 0, 0, (), None, note)
     with contextlib.closing(batch):
         batch.reset()
         yield batch
@@ -57,22 +61,20 @@ def test_an_environment_that_raises_begins_a_new_episode(warnings, tmp_path, num
         before = batch.arrays.observation[0].copy()
         batch.step()
         after = batch.arrays.observation[0].copy()
-        # Two workers have one and two environments; a batch in this process is restarted as a whole.
-        kept = slice(0, 1 if num_workers else 0)
-        lost = slice(kept.stop, 3)
+        kept, lost = slice(0, 2), slice(2, 3)
         np.testing.assert_array_equal(after[kept, STEP], before[kept, STEP] + 1)
         np.testing.assert_array_equal(batch.arrays.step_type[lost], FIRST)
         np.testing.assert_array_equal(batch.arrays.reward[lost], 0)
         np.testing.assert_array_equal(batch.arrays.discount[lost], 1)
-        np.testing.assert_array_equal(after[lost, [EPISODE, STEP]], [[1, 0]] * (3 - kept.stop))
+        np.testing.assert_array_equal(after[lost, [EPISODE, STEP]], [[1, 0]])
         assert len(set(after[:, SEED])) == 3 and not set(after[lost, SEED]) & set(before[:, SEED])
         assert batch.num_restarts == 1
         (text,), (cause,) = warnings
-        name = "the worker process of environments 1 to 2" if num_workers else "an environment"
-        assert text == f"{name} raised KeyError: 'my own bug': restart 1 of 3 within 600 s"
+        assert text == "environment 2 raised KeyError: 'my own bug': restart 1 of 3 within 600 s"
         assert "in raise_own_error" in cause
         batch.step()
         np.testing.assert_array_equal(batch.arrays.step_type, MID)
+        np.testing.assert_array_equal(batch.arrays.observation[0][kept, STEP], before[kept, STEP] + 2)
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
@@ -110,6 +112,40 @@ def test_a_constructor_that_fails_at_first_is_no_loss(num_workers):
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
+def test_a_result_that_does_not_fit_begins_a_new_episode_alone(num_workers, tmp_path):
+    class Env(CountEnv):
+        wrong = ()
+
+        def step(self, action):
+            result = list(super().step(action))
+            for i, value in self.wrong if self._steps == 2 and not (tmp_path / "made").exists() else ():
+                (tmp_path / "made").touch()
+                result[i] = value
+            return tuple(result)
+
+    for wrong in ((0, "no"), (1, None), (2, "no")):
+        (tmp_path / "made").unlink(missing_ok=True)
+        special = type("Wrong", (Env,), {"wrong": [wrong]})
+        with make([CountEnv, special, CountEnv], num_workers) as batch:
+            batch.step()
+            batch.step()
+            np.testing.assert_array_equal(batch.arrays.step_type, [MID, FIRST, MID])
+            np.testing.assert_array_equal(batch.arrays.observation[0][:, STEP], [2, 0, 2])
+            np.testing.assert_array_equal(batch.arrays.reward, [1.0, 0.0, 1.0])
+            batch.step()
+            np.testing.assert_array_equal(batch.arrays.observation[0][:, STEP], [3, 1, 3])
+            assert batch.num_restarts == 1
+
+
+def test_a_worker_is_not_replaced_for_an_environment_that_raises(tmp_path):
+    special = functools.partial(CountEnv, at=1, act=once(tmp_path))
+    with make([CountEnv, special], 1) as batch:
+        pids = batch.pids
+        batch.step()
+        assert batch.pids == pids and batch.num_restarts == 1
+
+
+@pytest.mark.parametrize("num_workers", [0, 1])
 def test_environments_are_closed_before_they_are_made_again(tmp_path, num_workers):
     class Env(envs.CloseEnv):
         def step(self, action):
@@ -139,5 +175,5 @@ def test_attributes_that_were_set_outlive_restarts(num_workers, tmp_path):
             (tmp_path / "raise").touch()
             batch.step()
             assert batch.num_restarts == count
-            np.testing.assert_array_equal(batch.arrays.step_type, FIRST)
+            np.testing.assert_array_equal(batch.arrays.step_type, [FIRST, MID])
             np.testing.assert_array_equal(batch.arrays.observation[0][:, 2], 7)
