@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from alf.config.settings import configurable
 from alf.core.annotations import Array, NestedSpec
@@ -16,11 +17,13 @@ from alf.ops import draws
 from alf.policies.action_distributions import (
     CategoricalActions,
     TanhGaussianActions,
+    has_mask,
     make_action_distribution,
 )
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 from alf.schedules import ScheduledFraction, as_schedule
+from alf.workers.games import ACTION_MASK
 
 
 @configurable("alf", claims_name=True)
@@ -51,6 +54,7 @@ class EpsilonGreedyPolicy(Policy):
                 f"action_spec is {action_spec}: EpsilonGreedyPolicy (DQN) needs one bounded integer; PPO, "
                 "IMPALA and SAC take floats"
             )
+        _warn_of_mask("EpsilonGreedyPolicy (DQN)", observation_spec)
         actions = CategoricalActions(action_spec)
         made = network(observation_spec, actions.num_outputs)
         check_network("EpsilonGreedyPolicy.network", made, like=QValueNetwork)
@@ -112,6 +116,7 @@ class SacPolicy(Policy):
     ) -> None:
         actions = _make_actions(action_spec)
         is_discrete = isinstance(actions, CategoricalActions)
+        _warn_of_mask("SacPolicy", observation_spec)
         critic_sizes = (0, actions.num_outputs) if is_discrete else (action_spec.shape.num_elements(), 1)
         made = network(observation_spec, actions.num_outputs)
         check_network("SacPolicy.network", made, like=PolicyNetwork)
@@ -151,6 +156,15 @@ class SacPolicy(Policy):
         actor_state, critic_state = state.train
         outputs, actor_state = self.network.policy(time_step.observation, actor_state)
         return self.actions.params(outputs), state._replace(train=(actor_state, critic_state))
+
+
+def _warn_of_mask(kind, observation_spec):
+    if has_mask(observation_spec, ACTION_MASK):
+        logging.warning(
+            "the observation has the entry %r, but %s chooses among all actions: PPO and IMPALA heed it, by "
+            "ActorCriticPolicy.action_mask_key",
+            *(ACTION_MASK, kind),
+        )
 
 
 def _is_one_integer(spec):

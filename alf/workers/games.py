@@ -69,8 +69,8 @@ class Game(Adapter):
     "step_type", int32 [A]; "discount", float32 [A]; with `info_keys` also "info", float32 [A, K]. The action
     is a dict by name. The reward is float32 [A]. The time steps of each agent follow the conventions of
     `alf.data_structures`. An agent that is not in the game, because it has ended or has not entered yet, has
-    FIRST steps with a blank observation: zeros, or the nearest numbers in its space. The game terminates when
-    all agents that were in it have ended.
+    FIRST steps with a blank observation: zeros, or the nearest numbers in its space. One that comes back
+    after its end begins an episode of its own. The game terminates when no agent is in it.
 
     Args:
         table: `_Parallel` or `_Turns`, which holds the environment.
@@ -191,7 +191,9 @@ class _Parallel:
                 self._ended.add(agent)
             elif agent not in self.env.agents:
                 raise _left(agent)
-        # Some environments keep ended agents in their list `agents`; these do not enter again.
+        # Some environments keep ended agents in their list `agents`; these do not enter again. An agent that
+        # has left the list may come back.
+        self._ended &= set(self.env.agents)
         entered = [x for x in self.env.agents if x not in seen and x not in self._ended]
         return {**seen, **{agent: _see(agent, observations, infos) for agent in entered}}
 

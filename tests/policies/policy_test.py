@@ -289,3 +289,15 @@ def test_a_policy_has_no_variables_that_only_training_needs(name, algorithm):
     algorithm = algorithm(policy)
     assert {id(v) for v in policy.variables} == {id(v) for v in expected}
     assert len(policy.variables) == len(expected) < len(algorithm.variables)
+
+
+@pytest.mark.parametrize("name", ["EpsilonGreedyPolicy (DQN)", "SacPolicy"])
+def test_policies_without_masks_say_that_they_heed_none(name, caplog):
+    cls, network = (SacPolicy, PolicyNetwork) if "Sac" in name else (EpsilonGreedyPolicy, QValueNetwork)
+    cls(VECTOR, DISCRETE, small(network))
+    assert not caplog.messages
+    cls({"observation": VECTOR, "action_mask": tf.TensorSpec((3,), tf.int8)}, DISCRETE, small(network))
+    assert caplog.messages == [
+        f"the observation has the entry 'action_mask', but {name} chooses among all actions: PPO and IMPALA "
+        "heed it, by ActorCriticPolicy.action_mask_key"
+    ]

@@ -178,6 +178,33 @@ def test_an_agent_that_has_ended_may_stay_on_the_list():
     assert types == [[2, 1], [0, 1], [0, 1]]
 
 
+class Respawning(Pair):
+    """Agent "a" ends in step 1 and is away; "b" goes on; "a" is back in step 3 and ends again in step 4."""
+
+    def reset(self, seed=None, options=None):
+        self._time = 0
+        return super().reset(seed)
+
+    def step(self, actions):
+        self._time += 1
+        assert list(actions) == (["b"] if self._time in (2, 3) else ["a", "b"])
+        self._left = ["b"] if self._time in (1, 2, 4) else ["a", "b"]
+        self._parts["terminations"] = {"a": self._time in (1, 4), "b": False}
+        return super().step(actions)
+
+
+def test_an_agent_that_comes_back_after_its_end_begins_another_episode():
+    batch = batch_of(Respawning)
+    batch.reset()
+    types, rewards = [], []
+    for _ in range(4):
+        batch.step()
+        types.append(batch.arrays.observation[-1][0].tolist())
+        rewards.append(batch.arrays.reward[0].tolist())
+    assert types == [[2, 1], [0, 1], [0, 1], [2, 1]]
+    assert rewards == [[1, 1], [0, 1], [0, 1], [1, 1]]
+
+
 def test_games_whose_agents_have_another_order_are_not_one_batch():
     makes = [functools.partial(Pair, possible_agents=list(x)) for x in ("ab", "ba")]
     with pytest.raises(ConfigError, match="environment 1 has other spaces"):
