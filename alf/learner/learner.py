@@ -300,9 +300,14 @@ class Learner(tf.Module, abc.ABC):
             except tf.errors.InvalidArgumentError as error:
                 # An error in a graph keeps its type and text, but no Python object, so the text has the
                 # cause.
-                found = re.search(f"{NOT_FINITE}(reward|observation)?", str(error))
+                found = re.search(f"{NOT_FINITE}(reward|observation|learning_rate)?", str(error))
                 if not found:
                     raise
+                if found[1] == "learning_rate":
+                    raise DivergedError(
+                        f"the learning_rate is not finite after {int(self.progress.updates)} updates: its "
+                        "schedule, or the optimizer's setting, must give a number"
+                    ) from None
                 if found[1]:
                     raise EnvError(
                         f"the loss is not finite, because the {found[1]} in the experience is not: an "

@@ -15,7 +15,7 @@ from alf.learner.replicas import Replicas
 from alf.networks.user_models import collect_losses
 from alf.policies.action_distributions import ActionInfo
 
-NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then "reward", "observation" or nothing
+NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then the culprit, or nothing
 
 
 class Update:
@@ -124,7 +124,7 @@ class Update:
             learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
         # A norm of norms: one scalar, which is not finite if any number of a gradient is not.
         norm = tf.linalg.global_norm(norms)
-        is_checked = _check_finite(loss, norm, experience)
+        is_checked = _check_finite(loss, norm, [*learning_rates.values()], experience)
         summary = {"loss": loss, "gradient_norm": norm, **learning_rates}
         summary = add_scalars(summary, loss_info.extra or {}, "calc_loss (LossInfo.extra)")
         scalars = self._algorithm.summarize_train(experience, train_info, loss_info)
@@ -317,8 +317,8 @@ def _name_variables(groups, values=None):
     return found
 
 
-def _check_finite(loss, norm, batch):
-    """Fails in the graph if the loss or the gradient's norm is not finite.
+def _check_finite(loss, norm, learning_rates, batch):
+    """Fails in the graph if the loss, the gradient's norm or a learning rate is not finite.
 
     Returns a bool scalar. Operations that must not run after a failure must depend on it.
     """
@@ -328,12 +328,13 @@ def _check_finite(loss, norm, batch):
         return tf.reduce_all([tf.reduce_all(tf.math.is_finite(x)) for x in floats])
 
     def fail():
-        culprit = tf.where(all_finite(batch.observation), "", "observation")
+        culprit = tf.where(all_finite(learning_rates), "", "learning_rate")
+        culprit = tf.where(all_finite(batch.observation), culprit, "observation")
         culprit = tf.where(all_finite(batch.reward), culprit, "reward")
         failed = tf.raw_ops.Assert(condition=is_finite, data=[tf.strings.join([NOT_FINITE, culprit])])
         with tf.control_dependencies([failed]):
             return tf.constant(False)
 
-    # Two scalars are tested at each update. The whole batch is searched only after a failure.
-    is_finite = tf.math.is_finite(loss) & tf.math.is_finite(norm)
+    # A few scalars are tested at each update. The whole batch is searched only after a failure.
+    is_finite = tf.reduce_all([tf.math.is_finite(x) for x in (loss, norm, *learning_rates)])
     return tf.cond(is_finite, lambda: tf.constant(True), fail)

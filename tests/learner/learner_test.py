@@ -22,6 +22,7 @@ from alf.errors import ConfigError, DivergedError, EnvError
 from alf.learner import ReplayLearner, optimizers
 from alf.policies import Policy
 from alf.replay import MixInReplayer, PrioritizedReplayer, UniformReplayer, make_replayer
+from alf.schedules import Schedule
 from tests.builders import build_learner
 
 SPEC = tf.TensorSpec((), tf.float32)
@@ -269,6 +270,19 @@ def test_a_batch_whose_loss_is_not_finite_changes_nothing(jit_compile, subtests)
 def test_a_gradient_that_is_not_finite_changes_nothing(jit_compile):
     learner = make_learner(InfiniteGradient, optimizer=optimizers.Adam(0.5), jit_compile=jit_compile)
     assert_changes_nothing(learner, DivergedError, "max_grad_norm")
+
+
+class Log(Schedule):
+    """The logarithm of a number that is below 0 after an update."""
+
+    def at(self, count):
+        return tf.math.log(0.5 - count)
+
+
+def test_a_learning_rate_that_is_not_finite_is_named_and_changes_nothing():
+    learner = make_learner(optimizer=optimizers.Adam(Log([1.0], "updates")))
+    train(learner)
+    assert_changes_nothing(learner, DivergedError, "^the learning_rate is not finite after 1 updates: ")
 
 
 def sum_observation(experience):
