@@ -47,8 +47,9 @@ def train(
 
     The run's directory has checkpoints, figures and all settings. `alf evaluate`, `alf play` and `alf export`
     take it; another call with the same arguments and `root_dir` continues the run. A notebook shows the
-    average return while training goes on. What the program itself has bound in gin does not count here, and
-    is the same afterwards. Several threads may train at the same time.
+    average return while training goes on. Two lines say where the run is and how it ended. What the program
+    itself has bound in gin does not count here, and is the same afterwards. Several threads may train at the
+    same time.
 
     Args:
         what: an environment: an id, "module:Class", "FILE.py:Class", or a callable that returns one
@@ -79,8 +80,10 @@ def train(
             trainer = Trainer(folder, *make_parts())
     for curve in curves:
         trainer.add_callback(curve)
+    print(f"trains in {trainer.root_dir}", flush=True)
     try:
-        trainer.train()
+        _, reason = trainer.train()
+        print(f"{reason} after {trainer.counters['env_steps']:,} environment steps: {trainer.root_dir}")
     except KeyboardInterrupt as error:
         if not is_notebook():
             raise

@@ -46,7 +46,7 @@ def own_module(tmp_path, monkeypatch):
     sys.modules.pop("corridor_of_train_test")
 
 
-def test_an_agent_and_its_run(tmp_path):
+def test_an_agent_and_its_run(tmp_path, capsys):
     gin.bind_parameter("Adam.learning_rate", 0.125)  # of the user's own: untouched, and not read
     try:
         agent, run = alf.train(
@@ -56,6 +56,10 @@ def test_an_agent_and_its_run(tmp_path):
     finally:
         gin.clear_config()
     assert run.counters["env_steps"] >= 64 and run.finished
+    begins, ends = capsys.readouterr().out.splitlines()
+    assert begins == f"trains in {tmp_path / 'run'}"
+    steps = run.counters["env_steps"]
+    assert ends == f"num_env_steps=64 reached after {steps} environment steps: {tmp_path / 'run'}"
     config = (tmp_path / "run" / "operative_config.gin").read_text()
     assert "Adam.learning_rate = 0.25" in config and "Experiment.algorithm = 'ppo'" in config
     observation = np.full(4, 0.1, np.float32)
