@@ -22,6 +22,7 @@ _CONTAINED = (
     concurrent.futures.CancelledError,
     getattr(builtins, "BaseExceptionGroup", StopIteration),  # Python 3.10 has none
 )
+RAISED_BY = "raised by "  # the start of the note on an exception that says which environment raised it
 TF_AGENTS_COMMAND = f"pip install --no-deps -r {shlex.quote(_TF_AGENTS_LIST)}"
 
 # Who has called ALF: the name of the command, "" in Python; and the names of its flags, or of the arguments

@@ -3,7 +3,7 @@
 
 import dataclasses
 
-from alf.config.kinds import NonNegativeInt
+from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Timeout, configurable
 from alf.distributed.ray_process import Placement, Resource, Resources
 
@@ -25,6 +25,8 @@ class CollectorSettings:
         max_restarts, restart_period: a collector that dies is replaced. The run ends after more than
             `max_restarts` replacements within `restart_period` seconds, or if one collector was started 3
             times in a row and did not answer within `start_timeout`.
+        min_collectors: int; in place of ending, the run then goes on without the collector, as long as so
+            many are left. The modes "lockstep" and "overlap" need all collectors. None: it ends.
         timeout: seconds after which a collector that does not answer is replaced, too.
         start_timeout: the same for the first answer. Before it, Ray starts the process, TensorFlow is
             imported and the environments are made.
@@ -39,5 +41,6 @@ class CollectorSettings:
     learner_num_gpus: Resource = 0
     max_restarts: NonNegativeInt = 10
     restart_period: Timeout = 600.0
+    min_collectors: PositiveInt | None = None
     timeout: Timeout = 300.0
     start_timeout: Timeout = 300.0

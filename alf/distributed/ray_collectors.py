@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal
 
 import cloudpickle
 import numpy as np
+from absl import logging
 
 from alf.config.kinds import PositiveInt
-from alf.config.settings import Role, configurable
+from alf.config.settings import PASSED, Role, configurable
 from alf.core.restart_limit import RestartLimit
 from alf.core.running_time import running_time
 from alf.distributed import answers
@@ -65,7 +66,7 @@ class RayCollectors(Collectors):
         make_collector: Callable[..., Collector],
         specs: EnvSpecs,
         num_collectors: PositiveInt,
-        first_env_index: int = 0,
+        first_env_index: Annotated[int, PASSED] = 0,
         num_envs: PositiveInt | None = None,
         num_groups: PositiveInt = 2,
         num_unrolls: PositiveInt | None = None,
@@ -90,6 +91,11 @@ class RayCollectors(Collectors):
                 "collector would wait for several unrolls of the same environment"
             )
         self._settings = settings = settings or CollectorSettings()
+        if settings.min_collectors is not None and settings.min_collectors > num_collectors:
+            raise ConfigError(
+                f"CollectorSettings.min_collectors is {settings.min_collectors}: there are {num_collectors} "
+                "collectors (Experiment.num_collectors)"
+            )
         self.specs = specs
         self.num_collectors = num_collectors
         self.num_groups = num_collectors * num_groups
@@ -120,14 +126,14 @@ class RayCollectors(Collectors):
         # Aggregators compress after they have joined, so collectors do not.
         self._collectors_compress = compress and max_joined_answers == 1
         self._weights = None  # a list with Ray's reference of the newest weights
-        self._actors = []
+        self._actors = []  # None: the run goes on without it
         self._counts = [0] * num_collectors  # restarts of each collector
         self._failed_starts = [0] * num_collectors  # of each collector, in a row
         self.attributes: Any = {}
-        # The method that was asked with its arguments; for each collector Ray's reference of its result, and
-        # the time in seconds of `running_time`.
+        # The method that was asked with its arguments; by collector Ray's reference of its result, and the
+        # time in seconds of `running_time`.
         self._asked: Any = ()
-        self._results: Any = []
+        self._results: Any = {}
         self._last_answers = [None] * num_collectors  # seconds of `running_time`; None since its last start
         # For each collector its requests without an answer, the oldest first: it answers in this order.
         self._requests = [collections.deque() for _ in range(num_collectors)]
@@ -148,8 +154,18 @@ class RayCollectors(Collectors):
         self._unrolls = dict(unroll_length=unroll_length, num_unrolls=self.num_unrolls)
         self._actors = [self._start_actor(index) for index in range(self.num_collectors)]
 
+    def check_all_answer(self, mode):
+        super().check_all_answer(mode)
+        if self._settings.min_collectors not in (None, self.num_collectors):
+            raise ConfigError(
+                f"DriverSettings.mode is {mode!r}: a batch has unrolls of all collectors, so "
+                "CollectorSettings.min_collectors must be None"
+            )
+
     def request(self, index):
         actor = self._actors[index]
+        if actor is None:
+            return
         answer, node = actor.collect.options(num_returns=2).remote(self._weights)
         self._requests[index].append(Request(index, actor, answer, node, running_time()))
 
@@ -170,17 +186,17 @@ class RayCollectors(Collectors):
     def ask(self, method, *args):
         self._watch.check()
         self._asked = method, *args
-        self._results = [self._ask_actor(index) for index in range(self.num_collectors)]
+        self._results = {i: self._ask_actor(i) for i, actor in enumerate(self._actors) if actor is not None}
 
     def _ask_actor(self, index):
         return self._actors[index].ask.remote(*self._asked), running_time()
 
     def receive_results(self, timeout):
         self._watch.check()
-        references = [reference for reference, _ in self._results]
+        references = [reference for reference, _ in self._results.values()]
         ready, _ = self._ray.wait(references, num_returns=len(references), timeout=timeout)
         now, results = running_time(), []
-        for index, (reference, since) in enumerate(self._results):
+        for index, (reference, since) in list(self._results.items()):
             limit = self._settings.timeout if self._last_answers[index] else self._settings.start_timeout
             if reference in ready:
                 try:
@@ -195,8 +211,11 @@ class RayCollectors(Collectors):
             else:
                 continue
             self._replace(index, loss)
-            self._results[index] = self._ask_actor(index)
-        if len(results) < len(references):
+            if self._actors[index] is None:
+                del self._results[index]
+            else:
+                self._results[index] = self._ask_actor(index)
+        if len(results) < len(self._results):
             return None
         if self._asked[0] == "set_attr":  # only now: successors would fail at an attribute that is unknown
             self.attributes[self._asked[1]] = self._asked[2]
@@ -249,7 +268,7 @@ class RayCollectors(Collectors):
         actors, self._actors = self._actors, []
         if self._watch.is_alive():  # Otherwise a call of Ray would end this process.
             # Killed and not called: an actor that hangs would never come to the call.
-            for actor in actors:
+            for actor in filter(None, actors):
                 self._ray.kill(actor)
             self._transfers.close()
             self._reserved.close()
@@ -278,19 +297,25 @@ class RayCollectors(Collectors):
         self._transfers.check()
 
     def _count_late(self, index, timeout):
-        """Counts starts without an answer; returns what is wrong. Raises EnvError after some in a row."""
-        loss = f"has not answered for {timeout:g} s"
+        """Counts starts without an answer; returns what is wrong."""
         # `restart_period` may be too short to see these: each one takes `start_timeout`.
         self._failed_starts[index] += self._last_answers[index] is None
-        if self._failed_starts[index] == _MAX_FAILED_STARTS:
-            times = f"it was started {_MAX_FAILED_STARTS} times in a row and never answered"
-            raise EnvError(f"{self._name(index)} {loss}; {times}")
-        return loss
+        return f"has not answered for {timeout:g} s"
 
     def _replace(self, index, reason):
-        """Replaces a collector, and gives its successor as many requests as it had."""
-        # First, because it raises if there were too many.
-        self._restarts.count_restart(f"{self._name(index)} {reason}", EnvError)
+        """Replaces a collector, and gives its successor as many requests as it had.
+
+        Raises EnvError if it was replaced too often, or goes on without it (`_give_up`).
+        """
+        loss = f"{self._name(index)} {reason}"
+        try:
+            if self._failed_starts[index] == _MAX_FAILED_STARTS:
+                times = f"it was started {_MAX_FAILED_STARTS} times in a row and never answered"
+                raise EnvError(f"{loss}; {times}")
+            self._restarts.count_restart(loss, EnvError)
+        except EnvError as error:
+            self._give_up(index, error)
+            return
         # It may only be late: it must not send unrolls of the same environments beside its successor.
         self._ray.kill(self._actors[index])
         self._counts[index] += 1
@@ -300,6 +325,16 @@ class RayCollectors(Collectors):
         self._requests[index].clear()
         for _ in range(num_lost):
             self.request(index)
+
+    def _give_up(self, index, error):
+        """Goes on without a collector, or raises the error if too few are left."""
+        num_left = sum(actor is not None for actor in self._actors) - 1
+        if num_left < (self._settings.min_collectors or self.num_collectors):
+            raise error
+        logging.warning("%s; the run goes on with %d of %d collectors", error, num_left, self.num_collectors)
+        self._ray.kill(self._actors[index])
+        self._actors[index] = None
+        self._requests[index].clear()
 
     def _name(self, index):
         return f"collector {index} of {self.num_collectors}"

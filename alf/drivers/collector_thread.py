@@ -59,7 +59,7 @@ class Collectors(abc.ABC):
 
     @abc.abstractmethod
     def request(self, index):
-        """Asks collector `index` for one more answer."""
+        """Asks collector `index` for one more answer; does nothing if the run goes on without it."""
 
     @abc.abstractmethod
     def receive(self, timeout):
@@ -84,8 +84,8 @@ class Collectors(abc.ABC):
     def receive_results(self, timeout):
         """Waits at most `timeout` seconds for the results of `ask`.
 
-        Returns a list with the result of each collector; None if some are missing. The method's error is
-        raised, or an EnvError as by `receive`.
+        Returns a list with the result of each collector with which the run goes on; None if some are missing.
+        The method's error is raised, or an EnvError as by `receive`.
         """
 
     @abc.abstractmethod

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from alf.core.files import open_regular
-from alf.errors import SaveError
+from alf.errors import RAISED_BY, SaveError
 from alf.studies.placement import LOST
 
 LOG_FILE = "log.txt"  # in the root_dir of a run
@@ -131,4 +131,6 @@ def find_error(status, log, start):
     # ALF's own line about an error comes first. After a crash in C++ or in the user's code there is none, and
     # the last line of the log says most.
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if lines[1:] and lines[-1].startswith(RAISED_BY):  # the note below what an environment raised
+        lines.append(f"{lines[-2]} ({lines[-1]})")
     return (errors or lines or [f"exit status {status}, and its log is empty"])[-1]

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
-from alf.errors import ConfigError, EnvError, contain
+from alf.errors import RAISED_BY, ConfigError, EnvError, contain
 from alf.workers.arrays import (
     Layout,
     MisfitError,
@@ -62,7 +62,7 @@ def name_error(error, name):
         return named
     named = contain(error, name)
     if named is error and hasattr(error, "add_note"):  # from Python 3.11 on
-        error.add_note(f"raised by {name}")
+        error.add_note(f"{RAISED_BY}{name}")
     return named
 
 

@@ -68,7 +68,7 @@ def make_collector(index, num_restarts, num_groups, first_env_id, **settings):
     return Collector(envs, FrozenPolicy(envs[0]), first_env_id, **settings)
 
 
-def make_driver(make, num_collectors=2, learn_queue_cap=1, num_local=0, **kwargs):
+def make_driver(make, num_collectors=2, learn_queue_cap=1, num_local=0, mode="async", **kwargs):
     env = CountingEnvironment(B)
     settings = dict(
         num_collectors=num_collectors, num_groups=1, num_cpus=0, first_env_index=num_local, **kwargs
@@ -80,6 +80,7 @@ def make_driver(make, num_collectors=2, learn_queue_cap=1, num_local=0, **kwargs
         learner,
         unroll_length=UNROLL_LENGTH,
         learn_queue_cap=learn_queue_cap,
+        mode=mode,
         collectors=build_collectors(make, EnvSpecs([env]), **settings),
     )
     return driver, learner
@@ -410,6 +411,8 @@ WRONG = [
     ({"start_timeout": 0}, "CollectorSettings.start_timeout is 0"),
     ({"max_restarts": -1}, "CollectorSettings.max_restarts is -1"),
     ({"restart_period": 0}, "CollectorSettings.restart_period is 0"),
+    ({"min_collectors": 0}, "CollectorSettings.min_collectors is 0"),
+    ({"min_collectors": 2}, "CollectorSettings.min_collectors is 2: there are 1 collectors"),
     ({"resources": 3}, "CollectorSettings.resources is 3"),
 ]
 
@@ -468,3 +471,42 @@ def test_environments_of_collectors_are_called_and_their_successors_get_the_attr
     finally:
         driver.stop()
     assert all((u.observation[..., 0] != 0).all() for x in learner.unrolls(2) for u in x)
+
+
+def test_a_run_goes_on_while_so_many_collectors_are_left(caplog):
+    driver, learner = make_driver(make_shown, max_restarts=0, min_collectors=1)
+    driver.start()
+    deadline = time.monotonic() + 300
+    try:
+        collect_and_observe(driver)
+        pids = driver.call_envs("find_process")
+        os.kill(pids[0], signal.SIGKILL)
+        # The call meets the loss, or comes after it.
+        assert driver.call_envs("find_process") == [pids[1]]
+        learner.observed.clear()
+        while len(learner.unrolls(2)[1]) < 5:
+            collect_and_observe(driver)
+            assert time.monotonic() < deadline
+        assert all(is_contiguous(learner.unrolls(2)[1]))
+        (line,) = [line for line in caplog.messages if "the run goes on with 1 of 2 collectors" in line]
+        assert line.startswith("collector 0 of 2 has died: ") and driver.num_restarts == 0
+        os.kill(pids[1], signal.SIGKILL)
+        with pytest.raises(EnvError, match="collector 1 of 2 has died: .*max_restarts=0 is reached within"):
+            while time.monotonic() < deadline:
+                collect_and_observe(driver)
+    finally:
+        driver.stop()
+
+
+def test_a_run_goes_on_without_a_collector_that_has_no_room(recorded, rare_is_occupied, caplog):
+    settings = dict(resources={"rare": 1}, start_timeout=1.0, restart_period=0.5, min_collectors=1)
+    driver, _ = make_driver(Recorded(recorded), **settings)
+    with pytest.raises(EnvError, match="and never answered"):  # no other one has room, either
+        run(driver, _, lambda: False)
+    assert caplog.text.count("times in a row and never answered; the run goes on with 1 of 2 collectors") == 1
+
+
+def test_a_batch_of_all_collectors_needs_all_of_them():
+    message = "DriverSettings.mode is 'lockstep': a batch has .*CollectorSettings.min_collectors must be None"
+    with pytest.raises(ConfigError, match=message):
+        make_driver(make_shown, mode="lockstep", min_collectors=1)

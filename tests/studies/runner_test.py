@@ -337,12 +337,13 @@ def test_a_terminals_signal_is_not_for_the_runs(tmp_path):
     [
         (1, "a\nerror: one\nerror: two\nlast\n", "two"),
         (1, "Traceback\n  line\nKeyError: 3\n\n", "KeyError: 3"),
+        (1, "Traceback\nKeyError: 3\nraised by environment 0\n", "KeyError: 3 (raised by environment 0)"),
         (-9, "error: one\n", "its process was ended by SIGKILL"),
         (255, "error: one\n", "its process in the cluster could not start, or was lost"),
         (3, "\n", "exit status 3, and its log is empty"),
         (3, None, "exit status 3, and its log is empty"),
     ],
-    ids=["error lines", "traceback", "signal", "lost", "empty log", "no log"],
+    ids=["error lines", "traceback", "note", "signal", "lost", "empty log", "no log"],
 )
 def test_why_a_run_failed(tmp_path, status, log, error):
     path = tmp_path / "log.txt"
