@@ -31,14 +31,15 @@ RUNS = {
         ("ppo", SAME),
         ("impala", functools.partial(SAME, parameter_update_period=2)),
         ("dqn", SAME),
-        ("sac", SyncOffPolicyDriver),
+        ("sac", functools.partial(build_driver, SyncOffPolicyDriver, actor_device="CPU:1")),
     ],
-    "auto": [("impala", AsyncOffPolicyDriver), ("dqn", AsyncOffPolicyDriver)],
+    "auto": [("impala", AsyncOffPolicyDriver), ("dqn", AsyncOffPolicyDriver), ("sac", SyncOffPolicyDriver)],
     "actors": [("impala", functools.partial(build_driver, AsyncOffPolicyDriver, actor_device="CPU:1"))],
     "prefetch": [("impala", functools.partial(COPIES, prefetch=True))],
     "settings": [
         ("ppo", functools.partial(COPIES, actor_device="CPU:2")),
         ("dqn", functools.partial(COPIES, actor_device="CPU:2")),
+        ("ppo", functools.partial(build_driver, SyncOffPolicyDriver, actor_device="CPU:2")),
     ],
 }
 SETTINGS = ["Experiment.learner_device = 'CPU:1'", "DriverSettings.actor_device = 'CPU:2'"]
@@ -66,7 +67,7 @@ def train(kind, driver_class, learner_device):
     )
     policy = getattr(driver, "_acting", driver.policy)
     places = note_devices(policy)
-    results, batches = set(), set()
+    results, batches, newest = set(), set(), []
 
     def observe(experience):
         # Whose memory it is. Functions of TensorFlow return int32 in main memory, whatever the device.
@@ -78,9 +79,12 @@ def train(kind, driver_class, learner_device):
     for _ in range(20):
         for experience in driver.collect():
             observe(experience)
+        pairs = zip(policy.variables, driver.policy.variables, strict=True)
+        newest.append(all(np.array_equal(ours, theirs) for ours, theirs in pairs))
         results |= {x.device[-5:] for x in driver.learner.train().values() if tf.is_tensor(x)}
     driver.stop()
     return {
+        "acted with the newest weights": all(newest),
         "updates": int(driver.learner.progress.updates),
         "learner": devices_of(driver.learner.trainable_variables),
         "batches": sorted(batches),

@@ -48,13 +48,14 @@ def test_the_actors_are_on_a_device_of_their_own(run):
 
 
 def test_learner_device_and_actor_device(run):
-    ppo, dqn = run("settings")
-    for result in ppo, dqn:
+    ppo, dqn, synchronous = run("settings")
+    for result in ppo, dqn, synchronous:
         assert result["learner"] == result["updated on"] == ["CPU:1"], result
         assert result["actors"] == result["rollout"] == ["CPU:2"], result
         assert result["batches"] == ["CPU:0"]
         assert result["updates"] > 0
     assert dqn["buffer"] == ["CPU:0"]
+    assert synchronous["acted with the newest weights"]
 
 
 def test_batches_are_loaded_to_the_learners_device_before_it_takes_them(run):

@@ -19,8 +19,8 @@ class DriverSettings:
 
     A group is one batched environment, one of the `envs` of a driver: `Experiment.num_groups`.
 
-    `SyncOffPolicyDriver` follows `sticky`, refuses `prefetch` and ignores the others: it steps one
-    environment after another, in one thread and without queues.
+    `SyncOffPolicyDriver` follows `sticky` and `actor_device`, refuses `prefetch` and ignores the others: it
+    steps one environment after another, in one thread and without queues.
 
     Args:
         mode: how collecting and learning share the time.

@@ -11,9 +11,10 @@ import tensorflow as tf
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
 from alf.core.annotations import Environment
+from alf.core.devices import device_of
 from alf.core.tf_runtime import SPARE_THREADS, reserve_threads, single_threaded
 from alf.data_structures import Experience
-from alf.drivers.actor_thread import answer_frame
+from alf.drivers.actor_thread import answer_frame, choose_actor_device
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
 from alf.drivers.graph_steps import count_nested_threads
@@ -68,6 +69,11 @@ class SyncOffPolicyDriver(Driver):
         self.batch_shape = specs.num_groups, self._unroll_length, specs.batch_size
         # The thread of the environments, and the caller.
         reserve_threads(2 + SPARE_THREADS + count_nested_threads(self._envs))
+        self.actor_device = choose_actor_device(self.settings.actor_device, policy, specs.batch_size)
+        self._acting = policy  # what acts: the policy itself, or a copy on another device
+        if self.actor_device != device_of(policy):
+            with tf.device(self.actor_device):
+                self._acting = policy = policy.copy()
         self.clocks.environments.append(StageClock())
         self._threads.unroller = self._unroller = EnvUnroller(
             self._envs,
@@ -85,17 +91,16 @@ class SyncOffPolicyDriver(Driver):
     def start(self) -> None:
         """Traces the graphs, starts the thread, and waits until all environments are reset."""
         self._threads.begin()
-        # Not in the constructor: the stream may be replaced until now. No copy of the weights: the learner
-        # rests meanwhile.
-        answering = self.policy, self.stream, self.actor_device, None, self.specs
+        self._renew_weights()
+        # Not in the constructor: the stream may be replaced until now. No permits: the learner rests while
+        # the policy acts.
+        answering = self._acting, self.stream, self.actor_device, None, self.specs
         self._unroller.ask_policy = functools.partial(answer_frame, *answering)
         # Traced in the same context in which the thread calls them: a loop that was traced outside cannot run
         # there.
         with single_threaded():
             first_frame = self._unroller.trace(self._unroller.first_frame, tf.TensorSpec((), tf.int64))
-            # No copy of the weights, unlike the asynchronous driver: between an order and its outcome the
-            # caller, who trains, waits.
-            unroll = self._unroller.trace(self._unroll_and_log, self.specs.frame_spec(self.policy))
+            unroll = self._unroller.trace(self._unroll_and_log, self.specs.frame_spec(self._acting))
         (clock,) = self.clocks.environments
         num_groups, common = self.specs.num_groups, (self._threads.coord, self._handover)
         thread = UnrollThread(*common, num_groups, self._unroller, first_frame, unroll, clock)
@@ -112,6 +117,7 @@ class SyncOffPolicyDriver(Driver):
             `Experience` [Q, T+1, B, ...] (`state` [Q, B, ...]).
         """
         # The thread rests between two orders, so the policy does not change while it acts.
+        self._renew_weights()
         self._handover.orders.put(True)
         unrolls = self._take()
         # Metrics and observers run in the thread of the caller, in the order of the environments.
@@ -123,6 +129,16 @@ class SyncOffPolicyDriver(Driver):
     @property
     def repeats(self) -> bool:
         return True
+
+    def _renew_weights(self):
+        """Copies the weights to the actors' device, if that is not the learner's."""
+        if self._acting is not self.policy:
+            self._copy_weights()
+            self.num_broadcasts += 1
+
+    @tf.function(autograph=False)
+    def _copy_weights(self):
+        self._acting.assign(self.policy)
 
     def _unroll_and_log(self, env_index, frame):
         """Makes one unroll in the graph.

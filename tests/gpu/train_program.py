@@ -179,6 +179,7 @@ def graph_environments():
         (AsyncOffPolicyDriver, "auto"),
         (AsyncOffPolicyDriver, "GPU:0"),
         (SyncOffPolicyDriver, "auto"),
+        (SyncOffPolicyDriver, "GPU:0"),
     ):
         envs = [CountingTFEnvironment(2, 4, i) for i in range(2)]
         specs = EnvSpecs(envs)
