@@ -59,7 +59,7 @@ def find_differences(ours: Config, theirs: Config, matters: Callable[[Role], boo
 
 
 def check_same(
-    folder: str, holds: str, ours: Config, theirs: Config, matters: Callable[[Role], bool]
+    folder: str, holds: str, ours: Config, theirs: Config, matters: Callable[[Role], bool], remedy: str = ""
 ) -> None:
     """Raises FolderError if two configurations differ.
 
@@ -67,8 +67,10 @@ def check_same(
         folder: path of the work whose configuration is `theirs`.
         holds: text, such as "holds a run".
         ours, theirs, matters: passed to `find_differences`.
+        remedy: text, what else the user may do, the end of the error.
     """
     found = find_differences(ours, theirs, matters)
     if found:
         differences = "; ".join(found[:_SHOWN])
-        raise FolderError(folder, f"{holds} of another config ({differences}): choose another root_dir")
+        rule = f"choose another root_dir{remedy}"
+        raise FolderError(folder, f"{holds} of another config ({differences}): {rule}")

@@ -148,6 +148,7 @@ def _check_calls(function, owner):
             # Without the defaults, which are right by definition.
             given = signature.bind_partial(*args, **kwargs).arguments
         except TypeError:  # the call below raises a better error
+            _explain_unknown(owner, kwargs.keys() - signature.parameters.keys())
             given = {}
         _check_all(owner, given, kinds)
         with arguments_of_call(names) if takes_settings else contextlib.nullcontext():
@@ -155,6 +156,15 @@ def _check_calls(function, owner):
 
     call.__signature__ = signature  # gin does not look through `functools.wraps`
     return call
+
+
+def _explain_unknown(owner, names):
+    """Raises ConfigError if one of the names, which no argument has, is one of another library."""
+    from alf.config.hints import translate  # here: it imports this module
+
+    for name in sorted(names):
+        if known := translate(name, near=owner):
+            raise ConfigError(f"{owner} has no argument {name!r}{known}")
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -26,6 +26,7 @@ from alf.drivers.metrics import (
     Metric,
     NumberOfEpisodes,
     check_names,
+    read_number,
 )
 from alf.drivers.stage_clock import REST, STORE, WAIT, StageClocks
 from alf.drivers.threads import QUEUE_CLOSED, DriverThreads
@@ -119,6 +120,8 @@ class Driver(abc.ABC):
         users = [as_metric(metric, num_rows) for metric in [*metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *users]
         check_names(self._metrics)
+        for metric in users:
+            read_number(metric)  # now, and not at the first summary
         observers = [as_observer(observer, num_rows) for observer in monitoring.observers]
         # `statistics` computes all of its own metrics in one pass over a record. They are shown and saved
         # with the others, but not called.
@@ -382,7 +385,16 @@ class Driver(abc.ABC):
         # Some may be the user's, and in a synchronous driver the training thread calls them.
         with user_call("a metric or observer of Monitoring"):
             for observer in self._observers:
-                observer(record)
+                try:
+                    observer(record)
+                except AttributeError as error:
+                    if error.obj is not record:
+                        raise
+                    raise ConfigError(
+                        f"{observer} reads {error.name!r} of a LogRecord, which has "
+                        f"{', '.join(record._fields)}: it is no Trajectory of TF-Agents, which only "
+                        "methods of its replay buffers get"
+                    ) from error
 
 
 def _describe_rows(specs, num_groups):

@@ -423,6 +423,15 @@ class EpisodeStatistics:
                 self._figures[label + name].extend(values.tolist())
 
 
+def read_number(metric: Metric) -> float:
+    """Returns the result of a metric; raises ConfigError if it is no number."""
+    value = metric.result()
+    if np.ndim(value):
+        shape = np.shape(value)
+        raise ConfigError(f"the metric {metric.name!r} has a result of shape {shape}: it must be one number")
+    return value
+
+
 def check_names(metrics):
     """Raises ConfigError if two metrics have the same name: both would be shown and saved under it."""
     names = [metric.name for metric in metrics]

@@ -96,7 +96,17 @@ class PythonEnvironment(BatchedEnvironment):
             make_batch = functools.partial(_make_batch, env_fns, seeds, max_random_steps, info_keys, workers)
             self._batch = make_batch() if num_workers == 0 else WatchedThread(make_batch, workers)
         else:
-            self._batch = WorkerPool(env_fns, seeds, num_workers, max_random_steps, workers, info_keys)
+            arguments = seeds, num_workers, max_random_steps, workers, info_keys
+            try:
+                self._batch = WorkerPool(env_fns, *arguments)
+            except Exception as error:
+                if can_pickle(env_fns):
+                    raise
+                raise ConfigError(
+                    f"num_workers is {num_workers}, but cloudpickle cannot pickle what makes the "
+                    f"environments ({error}): make what it holds inside of it, or set num_workers to "
+                    "'thread' or 0"
+                ) from error
         layout = self._batch.layout
         try:
             super().__init__(

@@ -19,7 +19,7 @@ from alf.config.gin_files import CONFIG_FILE
 from alf.config.imports import RUN_FILE, is_installed, list_own_paths
 from alf.core.annotations import FilePath
 from alf.core.files import find_path, open_regular, relative_to_here, replace_file
-from alf.errors import ConfigError, FolderError
+from alf.errors import ConfigError, FolderError, argument
 from alf.runs.git_state import read_git_state
 from alf.runs.progress_file import PROGRESS_FILE, read_rows
 
@@ -125,7 +125,9 @@ class RunDir:
         except (OSError, ValueError) as error:
             raise ConfigError(f"{path} cannot be read: {error}") from None
         ours = parse_settings(config)
-        check_same(self.path, "holds a run", ours, theirs, lambda role: not role.may_change)
+        # Weights do not depend on most settings, such as the number of environments.
+        remedy = f"; there {argument('initial_checkpoint', repr(self.path))} takes its weights, if they fit"
+        check_same(self.path, "holds a run", ours, theirs, lambda role: not role.may_change, remedy)
 
     @property
     def has_config(self):

@@ -14,6 +14,7 @@ from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat
 from alf.config.settings import Role, configurable
 from alf.core.user_calls import user_call
+from alf.drivers.metrics import read_number
 from alf.training.machine import MachineMeter
 from alf.training.profile import Iterations, Profile
 from alf.training.progress import count_policy_steps
@@ -117,7 +118,7 @@ class Summaries(Callback):
 
     def measure(self, trainer: Any) -> dict[str, Any]:
         """Returns the values to show, a dict by name of scalars and one text."""
-        values = {f"metrics/{name}": metric.result() for name, metric in trainer.metrics.items()}
+        values = {f"metrics/{name}": read_number(metric) for name, metric in trainer.metrics.items()}
         # Averages over episodes are NaN until the first episode has ended.
         values = {name: value for name, value in values.items() if not math.isnan(value)}
         values |= {f"train/{name}": value for name, value in self._summary.items()}

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import gin
 import pytest
 
+import alf
 from alf.callback import Callback
 from alf.config import registry
 from alf.config.kinds import AtLeast, Fraction, PositiveInt
@@ -105,6 +106,23 @@ WRONG = [
     (lambda: Items((), [1]), "Items.weights is [1]: it must be a dict, each a number, or None"),
     (lambda: Pair(0), "Pair.left is 0: it must be an integer, at least 1"),
 ]
+
+
+ELSEWHERE = {
+    "env_f": (alf.AsyncOffPolicyDriver, "is called alf.environments.load.name here"),
+    "exp_replayer_class": (alf.AsyncOffPolicyDriver, "is called Experiment.exp_replayer here"),
+    "rollout_state_spec": (alf.ActorCriticPolicy, "state_spec of the policy"),
+    "gamma": (alf.PPOAlgorithm, "is called PPOAlgorithm.discount here"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_an_argument_of_another_library_is_answered(name):
+    kind, answer = ELSEWHERE[name]
+    with pytest.raises(ConfigError, match=f"^{kind.__name__} has no argument '{name}'; {name} .*{answer}"):
+        kind(**{name: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'no_such'"):
+        kind(no_such=1)
 
 
 def test_a_wrong_value_is_one_line_with_name_value_and_rule(subtests):

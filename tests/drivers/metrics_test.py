@@ -3,13 +3,15 @@
 
 import json
 import math
+import types
 
 import gin
 import numpy as np
 import pytest
 
 from alf.data_structures import FIRST, LAST, MID, LogRecord
-from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes
+from alf.drivers.driver import Driver
+from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes, read_number
 from alf.errors import ConfigError
 
 NAMES = [
@@ -546,3 +548,28 @@ def test_a_state_of_another_number_of_environments(num_rows):
     metric.set_state([[1.0, 2.0, 3.0], [5.0]])
     expected = {1: [[2.0, 3.0]], 2: [[3.0], [5.0]], 3: [[3.0], [5.0], None]}[num_rows]
     assert metric.get_state() == expected
+
+
+def test_a_metric_that_returns_an_array_is_one_line():
+    class Both(EnvironmentSteps):
+        def result(self):
+            return np.zeros(2)
+
+    assert read_number(EnvironmentSteps()) == 0
+    with pytest.raises(ConfigError, match=r"EnvironmentSteps' has a result of shape \(2,\): .* one number$"):
+        read_number(Both())
+
+
+def test_an_observer_of_trajectories_is_one_line():
+    record = dict(step_type=np.zeros([1, 1]), reward=np.zeros([1, 1]), discount=np.zeros([1, 1]), env_id=[0])
+
+    def observe(trajectory):
+        trajectory.is_last()
+
+    def fail(_):
+        np.no_such_function  # noqa: B018
+
+    with pytest.raises(ConfigError, match="observe.* reads 'is_last' of a LogRecord, which has step_type, "):
+        Driver._log(types.SimpleNamespace(_observers=[observe]), record)
+    with pytest.raises(AttributeError, match="no_such_function"):
+        Driver._log(types.SimpleNamespace(_observers=[fail]), record)

@@ -430,3 +430,9 @@ def test_auto_spares_cheap_environments_the_way_to_a_worker(make_env, batch_size
     batch = env._batch
     env.close()
     assert isinstance(batch, EnvBatch if in_process else WorkerPool)
+
+
+def test_workers_for_what_cannot_be_pickled_are_one_line():
+    lock = threading.Lock()
+    with pytest.raises(ConfigError, match="num_workers is 2, but cloudpickle cannot pickle .*lock.* or 0"):
+        PythonEnvironment([lambda: lock and SlowEnv(0.001)] * 2, num_workers=2)
