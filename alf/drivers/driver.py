@@ -18,7 +18,7 @@ from alf.drivers.collector_thread import Collectors
 from alf.drivers.driver_settings import DriverSettings, Monitoring, split_unroll_length
 from alf.drivers.env_making import close_all, make_envs
 from alf.drivers.env_specs import EnvSpecs, to_batched_envs
-from alf.drivers.log_thread import find_log_fields
+from alf.drivers.log_thread import call_observers, find_log_fields
 from alf.drivers.metrics import (
     BalancedReturn,
     EnvironmentSteps,
@@ -384,17 +384,7 @@ class Driver(abc.ABC):
         record = LogRecord(**record)
         # Some may be the user's, and in a synchronous driver the training thread calls them.
         with user_call("a metric or observer of Monitoring"):
-            for observer in self._observers:
-                try:
-                    observer(record)
-                except AttributeError as error:
-                    if error.obj is not record:
-                        raise
-                    raise ConfigError(
-                        f"{observer} reads {error.name!r} of a LogRecord, which has "
-                        f"{', '.join(record._fields)}: it is no Trajectory of TF-Agents, which only "
-                        "methods of its replay buffers get"
-                    ) from error
+            call_observers(self._observers, record)
 
 
 def _describe_rows(specs, num_groups):

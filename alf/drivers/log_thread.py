@@ -56,6 +56,24 @@ def find_log_fields(observers):
     return tuple(name for name in _OPTIONAL if name in needed)
 
 
+def call_observers(observers, record):
+    """Calls metrics and observers with a `LogRecord`.
+
+    Raises:
+        ConfigError: if one reads the record as a Trajectory of TF-Agents. Other errors pass through.
+    """
+    for observer in observers:
+        try:
+            observer(record)
+        except AttributeError as error:
+            if error.obj is not record:
+                raise
+            raise ConfigError(
+                f"{observer} reads {error.name!r} of a LogRecord, which has {', '.join(record._fields)}: it "
+                "is no Trajectory of TF-Agents, which only methods of its replay buffers get"
+            ) from error
+
+
 def make_log_record(unroll, spec):
     """Makes the `LogRecord` of an unroll, in the graph: a dict of tensors of [T, B, ...] by field.
 

@@ -3,14 +3,13 @@
 
 import json
 import math
-import types
 
 import gin
 import numpy as np
 import pytest
 
 from alf.data_structures import FIRST, LAST, MID, LogRecord
-from alf.drivers.driver import Driver
+from alf.drivers.log_thread import call_observers
 from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes, read_number
 from alf.errors import ConfigError
 
@@ -561,7 +560,7 @@ def test_a_metric_that_returns_an_array_is_one_line():
 
 
 def test_an_observer_of_trajectories_is_one_line():
-    record = dict(step_type=np.zeros([1, 1]), reward=np.zeros([1, 1]), discount=np.zeros([1, 1]), env_id=[0])
+    record = LogRecord(*np.zeros([4, 1, 1]))
 
     def observe(trajectory):
         trajectory.is_last()
@@ -570,6 +569,6 @@ def test_an_observer_of_trajectories_is_one_line():
         np.no_such_function  # noqa: B018
 
     with pytest.raises(ConfigError, match="observe.* reads 'is_last' of a LogRecord, which has step_type, "):
-        Driver._log(types.SimpleNamespace(_observers=[observe]), record)
+        call_observers([observe], record)
     with pytest.raises(AttributeError, match="no_such_function"):
-        Driver._log(types.SimpleNamespace(_observers=[fail]), record)
+        call_observers([fail], record)
