@@ -2,8 +2,10 @@
 """Reads gin configurations from files and bindings, and finds bindings that nothing reads."""
 
 import contextlib
+import errno
 import os
 import re
+import resource
 import sys
 import tokenize
 from collections.abc import Collection, Mapping, Sequence
@@ -277,6 +279,12 @@ def wrong_calls_are_config_errors():
         original = _find_original(error)
         raise original from original.__cause__
     except Exception as error:
+        if isinstance(error, OSError) and _find_original(error).errno == errno.EMFILE:
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            raise ConfigError(
+                f"too many open files: the limit of this process is {limit}: raise it, such as by `ulimit -n "
+                f"{4 * limit}`, or make fewer environments or workers (num_envs, num_groups, num_workers)"
+            ) from error
         called = find_calls(error)
         explanation = "" if isinstance(error, ModuleNotFoundError) else explain_call(error, called)
         if explanation is None:

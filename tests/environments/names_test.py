@@ -1,5 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A name that is no environment is one line with the name to write."""
+"""A name that is no environment, or files that are too many for them, are one line with what to write."""
+
+import errno
 
 import gymnasium
 import pytest
@@ -58,3 +60,11 @@ def test_an_argument_of_the_environment_is_answered():
             message = "^length is an argument of the environment: write load.length=8; lenth: there is no"
             with pytest.raises(ConfigError, match=message):
                 find_bindings(env, None, None, {"length": 8, "lenth": 8})
+
+
+def test_too_many_open_files_are_one_line():
+    with pytest.raises(ConfigError, match="^too many open files: .* `ulimit -n [0-9]+`, or make fewer"):
+        with wrong_calls_are_config_errors():
+            raise OSError(errno.EMFILE, "Too many open files")
+    with pytest.raises(OSError, match="No such file"), wrong_calls_are_config_errors():
+        raise OSError(errno.ENOENT, "No such file")
