@@ -59,6 +59,11 @@ def list_leaves(nest):
     return [("/".join(map(str, path)), leaf) for path, leaf in _walk(nest)]
 
 
+def describe_specs(nest):
+    """Returns "float32 [17] and uint8 [84, 84, 4]" for a nest of tensor specs."""
+    return " and ".join(f"{spec.dtype.name} {spec.shape.as_list()}" for spec in tf.nest.flatten(nest))
+
+
 def _walk(nest):
     """Yields (path, leaf) of a nest; a path is a tuple of keys, names of fields and indices."""
     items = _list_items(nest)

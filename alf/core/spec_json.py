@@ -17,7 +17,7 @@ def nest_to_json(nest):
         return {**value, "name": type(nest).__name__} if kind == "namedtuple" else value
     value = {"dtype": nest.dtype.name, "shape": nest.shape.as_list()}
     if isinstance(nest, BoundedTensorSpec):
-        value.update(minimum=nest.minimum.tolist(), maximum=nest.maximum.tolist())
+        value.update(minimum=_shorten(nest.minimum), maximum=_shorten(nest.maximum))
     return value
 
 
@@ -28,6 +28,7 @@ def nest_from_json(value):
         if "minimum" not in value:
             return tf.TensorSpec(shape, dtype)
         bounds = [np.array(value[bound], dtype.as_numpy_dtype) for bound in ("minimum", "maximum")]
+        bounds = [np.broadcast_to(bound, shape) for bound in bounds]
         return BoundedTensorSpec(shape, dtype, *bounds)
     children = {key: nest_from_json(child) for key, child in value["children"]}
     if value["kind"] == "namedtuple":
@@ -35,6 +36,12 @@ def nest_from_json(value):
     if value["kind"] == "dict":
         return {key: children[key] for key in sorted(children)}  # TensorFlow sorts them, too
     return {"list": list, "tuple": tuple}[value["kind"]](children.values())
+
+
+def _shorten(bound):
+    """Returns a bound as nested lists, or one number if all are equal, as those of the pixels of an image."""
+    different = np.unique(bound)
+    return different[0].item() if len(different) == 1 else bound.tolist()
 
 
 def _children_of(nest):

@@ -38,6 +38,9 @@ class Metric(abc.ABC):
     name: Any = None
     needs = ()
 
+    def __repr__(self) -> str:
+        return f"<Metric {self.name}: {self.result():g}>"
+
     @abc.abstractmethod
     def __call__(self, record: LogRecord) -> None:
         """Updates the metric with a `LogRecord` of NumPy arrays."""

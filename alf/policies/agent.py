@@ -13,6 +13,7 @@ from alf.core.devices import device_of
 from alf.core.nest_utils import (
     BoundedTensorSpec,
     add_leading_dims,
+    describe_specs,
     find_mismatch,
     flatten_like,
     zero_where,
@@ -89,6 +90,10 @@ class Agent:
         for is_greedy, choose in ((True, policy.predict), (False, policy.rollout)):
             act = functools.partial(choose_action, choose, policy.action_spec)
             self._functions[is_greedy] = tf.function(act, input_signature=specs, autograph=False)
+
+    def __repr__(self) -> str:
+        specs = [describe_specs(spec) for spec in (self.observation_spec, self.action_spec)]
+        return f"<Agent of {', '.join(self.policy.policies)}: observations {specs[0]}, actions {specs[1]}>"
 
     def predict(
         self,

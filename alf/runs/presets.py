@@ -19,8 +19,8 @@ import alf
 from alf.config import registry
 from alf.config.parsing import add_defaults, bind, parse_config
 from alf.config.short_names import find_full_names
-from alf.core.annotations import NestedSpec
 from alf.core.files import relative_to_here
+from alf.core.nest_utils import describe_specs
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
 from alf.drivers.env_making import close_all, telling_starts
@@ -63,7 +63,7 @@ def add_preset() -> None:
     paths = _list_files(name.lower(), observation, action)
     add_defaults("\n".join(path.read_text(encoding="utf-8") for path in paths))
     files = " and ".join(f"alf/presets/{path.name}" for path in paths)
-    spaces = f"observations {_describe(observation)}, actions {_describe(action)}"
+    spaces = f"observations {describe_specs(observation)}, actions {describe_specs(action)}"
     logging.info("%s, %s: settings of %s", name.lower(), spaces, files)
 
 
@@ -167,8 +167,3 @@ def _list_files(name, observation, action):
     if any(is_image(spec) and choose_image_encoder(spec) is not NatureEncoder for spec in observed):
         paths.append(_FOLDER / _SMALL)
     return list(filter(Path.is_file, paths))
-
-
-def _describe(nest: NestedSpec) -> str:
-    """Returns "float32 [17] and uint8 [84, 84, 4]" for a nest of specs."""
-    return " and ".join(f"{spec.dtype.name} {spec.shape.as_list()}" for spec in tf.nest.flatten(nest))

@@ -58,7 +58,9 @@ class RunDescription(NamedTuple):
         """Returns the text of the file."""
         values = self._asdict()
         values |= {k: nest_to_json(v) for k, v in values.items() if k.endswith("_spec")}
-        return json.dumps(values, indent=1) + "\n"
+        # A line for each entry: with an indent, each number of a bound would have its own.
+        lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in values.items()]
+        return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def describe_run(policy, git_state=None, devices=None):

@@ -28,7 +28,8 @@ class StopCriteria:
 
     Args:
         num_iterations: train iterations, over all runs in a root_dir.
-        num_env_steps: environment steps learned from, over all runs in a root_dir.
+        num_env_steps: environment steps learned from, over all runs in a root_dir. A run ends after a whole
+            batch, so a short one may make more.
         max_seconds: seconds of training in this run.
         target_return: mean of the returns of the last episodes of each environment, `BalancedReturn`. With
             one environment these are the last `EpisodeStatistics.window` episodes. With several, each one has
@@ -66,7 +67,8 @@ class StopCriteria:
         for name, value in position._asdict().items():
             limit = getattr(self, name)
             if limit is not None and value >= limit:
-                return f"{name}={limit} reached"
+                is_beyond = name == "num_env_steps" and value > 1.1 * limit
+                return f"{name}={limit} reached" + f": {value:,}, a whole batch" * is_beyond
         limit = self.num_env_steps_of_each
         if limit is not None and least_env_steps >= limit:
             return f"num_env_steps_of_each={limit} reached"

@@ -29,10 +29,11 @@ _WARNING_SECONDS = 300.0  # between two warnings that a file cannot be written
 _BUCKETS = 30  # of a histogram, as many as `tf.summary.histogram` makes
 _MOST_NUMBERS = 1_000_000  # of a histogram: 256 stacks of 84 x 84 pixels would take 0.3 s at each summary
 # Scalars that are also under "Overview/". TensorBoard's HPARAMS page shows a run's first five scalars in the
-# order of ASCII, in which capitals come first: so these are its columns, and the return is the first one.
+# order of ASCII, in which capitals come first: so these are its columns, and the return is the first one. The
+# page of charts opens with this group: return, length, speed and loss on one screen.
 _COMPARED = re.compile(
-    r"metrics/(policies/\w+/)?AverageReturn|metrics/league/Elo|eval/return_mean"
-    r"|throughput/steps_per_second_5min"
+    r"metrics/(policies/\w+/)?AverageReturn|metrics/AverageEpisodeLength|metrics/league/Elo|eval/return_mean"
+    r"|throughput/steps_per_second_5min|train/(\w+/)?loss"
 )
 
 
@@ -86,8 +87,7 @@ class SummaryWriter:
             seconds: float, seconds since the first train step of this run.
             values: dict of scalars and texts by name.
         """
-        compared = [name for name in values if _COMPARED.fullmatch(name)]
-        overview = {f"Overview/{name.removeprefix('metrics/')}": values[name] for name in compared}
+        overview = {_name_overview(name): x for name, x in values.items() if _COMPARED.fullmatch(name)}
         self.show(step, lambda: _write_values(values | overview))
         with self._warn_of_errors(self._table):
             numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
@@ -134,6 +134,11 @@ class SummaryWriter:
             if time.monotonic() - self._warned.get(path, float("-inf")) >= _WARNING_SECONDS:
                 self._warned[path] = time.monotonic()
                 logging.warning("no summaries can be written to %s: %s", path, error)
+
+
+def _name_overview(name):
+    # Without "Average", so that the length comes after the return.
+    return "Overview/" + name.removeprefix("metrics/").replace("AverageEpisodeLength", "EpisodeLength")
 
 
 def _write_values(values):

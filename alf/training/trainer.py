@@ -165,6 +165,10 @@ class Trainer:
         elif initial_checkpoint is not None:
             logging.info("%s", warm_start(self.learner, initial_checkpoint))
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in self.counters.items())
+        return f"<Trainer of {self.root_dir}: {counts}>"
+
     @property
     def counters(self) -> dict[str, int]:
         """A dict of ints, `iterations` and `env_steps`, over all runs in the root_dir."""

@@ -224,6 +224,13 @@ def test_names():
     assert list(feed(discount=1.0)) == undiscounted
 
 
+def test_a_metric_shows_its_name_and_its_value():
+    record = record_of([[FIRST], [MID], [LAST]], [[0], [1], [3]])
+    assert repr(feed(record)["AverageReturn"]) == "<Metric AverageReturn: 4>"
+    assert repr(feed()["MinReturn"]) == "<Metric MinReturn: nan>"
+    assert repr(EnvironmentSteps()) == "<Metric EnvironmentSteps: 0>"
+
+
 def test_the_returns_of_each_agent_are_those_of_its_rows():
     """The agent of an environment is its id modulo the number of agents, whichever batch it is in."""
     worlds = Worlds(np.random.default_rng(0), 3, 6, 0.3)

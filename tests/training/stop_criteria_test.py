@@ -68,6 +68,12 @@ def test_whichever_comes_first():
     assert criteria.reached(0, 0, 0, balanced_return(1, 1, 1)).startswith("target_return=1 reached")
 
 
+def test_a_short_run_says_that_it_ends_after_a_whole_batch():
+    criteria = StopCriteria(num_env_steps=100)
+    assert criteria.reached(1, 110, 1.0, NONE) == "num_env_steps=100 reached"
+    assert criteria.reached(1, 2048, 1.0, NONE) == "num_env_steps=100 reached: 2,048, a whole batch"
+
+
 def test_the_steps_of_the_policy_with_the_fewest_count():
     criteria = StopCriteria(num_env_steps_of_each=50)
     assert criteria.reached(9, 1000, 1.4, NONE, least_env_steps=49) is None

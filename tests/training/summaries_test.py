@@ -77,6 +77,8 @@ def test_runs_compare_by_their_settings(tmp_path):
         overview = {x.partition("/")[2]: points for x, points in events.items() if x.startswith("Overview/")}
         assert overview == {
             "AverageReturn": events["metrics/AverageReturn"],
+            "EpisodeLength": events["metrics/AverageEpisodeLength"],
+            "train/loss": events["train/loss"],
             "throughput/steps_per_second_5min": events["throughput/steps_per_second_5min"],
         }
 
@@ -103,7 +105,8 @@ def test_a_run_is_one_row_of_tensorboard(tmp_path):
     infos = (
         get_experiment.Handler(RequestContext(), page, "", api_pb2.GetExperimentRequest()).run().metric_infos
     )
-    figures = "AverageReturn", "eval/return_mean", "throughput/steps_per_second_5min"
+    figures = ["AverageReturn", "EpisodeLength", "eval/return_mean"]
+    figures += ["throughput/steps_per_second_5min", "train/loss"]
     assert [x.name.tag for x in infos][: len(figures)] == [f"Overview/{x}" for x in figures]
 
 

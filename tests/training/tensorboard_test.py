@@ -123,7 +123,8 @@ def test_runs_compare_by_settings_and_by_few_numbers(board):
     assert settings["Trainer.batches_per_train_iter"] and not settings["Trainer.collect_from_iteration"]
     assert list(settings.values()) == sorted(settings.values(), reverse=True)
     metrics = [info["name"]["tag"] for info in experiment["metricInfos"]]
-    figures = "AverageReturn", "eval/return_mean", "throughput/steps_per_second_5min"
+    figures = ["AverageReturn", "EpisodeLength", "eval/return_mean"]
+    figures += ["throughput/steps_per_second_5min", "train/loss"]
     assert metrics[: len(figures)] == [f"Overview/{name}" for name in figures]
     request = {"allowedStatuses": [f"STATUS_{x}" for x in ("UNKNOWN", "SUCCESS", "FAILURE", "RUNNING")]}
     request |= {"colParams": [], "sliceSize": 10}

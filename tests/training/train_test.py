@@ -66,6 +66,9 @@ def test_an_agent_and_its_run(tmp_path, capsys):
     assert agent.predict(observation)[0] == load_agent(tmp_path / "run").predict(observation)[0]
     _, again = alf.train("CartPole-v1", steps=96, root_dir=tmp_path / "run", learning_rate=0.25, **SMALL)
     assert again.restored and 96 <= again.counters["env_steps"] <= 128
+    assert repr(agent) == "<Agent of policy: observations float32 [4], actions int64 []>"
+    counts = f"{run.counters['iterations']} iterations, {run.counters['env_steps']} env steps"
+    assert repr(run) == f"<Trainer of {tmp_path / 'run'}: {counts}>"
 
 
 def test_a_class_is_written_down_by_its_name(tmp_path, own_module):

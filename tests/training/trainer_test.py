@@ -259,7 +259,7 @@ def test_summaries(runs):
     events = dict(run.events)
     assert len(events.pop("config/operative_config")) == 1
     expected = {
-        "Overview": ["AverageReturn", "throughput/steps_per_second_5min"],
+        "Overview": ["AverageReturn", "EpisodeLength", "throughput/steps_per_second_5min", "train/loss"],
         "metrics": [
             *("AverageReturn", "MinReturn", "MaxReturn", "AverageDiscountedReturn", "AverageReward"),
             *("AverageStepDiscountedReturn", "AverageEpisodeLength", "MinEpisodeLength", "MaxEpisodeLength"),
@@ -299,7 +299,9 @@ def test_summaries(runs):
         assert list(steps) == sorted(steps), tag
         assert tag == "time/bottleneck" or np.isfinite(values).all(), f"{tag}: {values}"
         # Episodes have no figures before the first one has ended.
-        if not tag.startswith(("metrics/Average", "metrics/Min", "metrics/Max", "Overview/Average")):
+        if not tag.startswith(
+            ("metrics/Average", "metrics/Min", "metrics/Max", "Overview/Average", "Overview/Ep")
+        ):
             assert len(points) == 40, tag
     last = {tag: points[-1][1] for tag, points in events.items()}
     assert events["train/loss"][-1][0] == run.trainer.counters["env_steps"]
@@ -400,7 +402,7 @@ def test_nothing_of_a_trainer_lives_when_it_has_gone(tmp_path, driver):
 
 def test_num_env_steps(tmp_path):
     trainer, tick = make_ticking_trainer(tmp_path, 1.0, stop={"num_env_steps": 100})
-    assert trainer.train() == (True, "num_env_steps=100 reached")
+    assert trainer.train() == (True, "num_env_steps=100 reached: 112, a whole batch")
     assert tick.env_steps[-2] < 100 <= tick.env_steps[-1] == trainer.counters["env_steps"]
 
 
