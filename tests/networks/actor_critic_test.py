@@ -12,7 +12,15 @@ import tensorflow as tf
 from alf.core.nest_utils import to_tensor_spec, zeros_from_spec
 from alf.environments import BoundedArraySpec
 from alf.errors import ConfigError
-from alf.networks import GRU, LSTM, ActorCriticNetwork, ImpalaResEncoder, KerasEncoder, NatureEncoder
+from alf.networks import (
+    GRU,
+    LSTM,
+    ActorCriticNetwork,
+    ImpalaResEncoder,
+    KerasEncoder,
+    NatureEncoder,
+    QValueNetwork,
+)
 from tests.networks.rounding import distance, max_distance
 
 VECTOR = tf.TensorSpec((4,), tf.float32)
@@ -371,15 +379,19 @@ def test_a_keras_model_is_configurable():
     assert len(network.value_variables) == 4
 
 
-def test_a_recurrent_network_needs_its_state_and_is_first():
-    network = mlp_network(VECTOR, 3, rnn=GRU)
-    x, state = random_observation(VECTOR, T, B), random_state(network)
-    with pytest.raises(ValueError, match="needs is_first"):
-        network(x, state)
-    with pytest.raises((TypeError, ValueError), match="structure"):
-        network(x, (), tf.zeros((T, B), tf.bool))
-    with pytest.raises((TypeError, ValueError), match="structure"):
-        network.policy(x[0])
+INCOMPLETE = {
+    "no is_first": (lambda network, x, state: network(x, state), "needs is_first"),
+    "no state": (lambda network, x, state: network(x, (), tf.zeros((T, B), tf.bool)), "structure"),
+    "no state of a step": (lambda network, x, state: network.policy(x[0]), "structure"),
+}
+
+
+@pytest.mark.parametrize("make", [mlp_network, QValueNetwork])
+@pytest.mark.parametrize("call, message", INCOMPLETE.values(), ids=INCOMPLETE)
+def test_a_recurrent_network_needs_its_state_and_is_first(make, call, message):
+    network = make(VECTOR, 3, rnn=GRU)
+    with pytest.raises((TypeError, ValueError), match=message):
+        call(network, random_observation(VECTOR, T, B), random_state(network))
 
 
 NO_UNITS = functools.partial(GRU, units=0)

@@ -151,17 +151,6 @@ def test_critics_share_nothing_but_the_torso():
         assert reached == [True, True] if id(v) in in_torso else sum(reached) == 1
 
 
-def test_a_recurrent_network_needs_its_state_and_is_first():
-    network = QValueNetwork(VECTOR, 3, rnn=GRU, **SMALL)
-    x, state = random_observation(VECTOR, T, B), random_state(network)
-    with pytest.raises(ValueError, match="needs is_first"):
-        network(x, state)
-    with pytest.raises((TypeError, ValueError), match="structure"):
-        network(x, (), tf.zeros((T, B), tf.bool))
-    with pytest.raises((TypeError, ValueError), match="structure"):
-        network.policy(x[0])
-
-
 def test_seed_repeats_the_weights():
     for make in (PolicyNetwork, QValueNetwork, CriticsNetwork):
 
