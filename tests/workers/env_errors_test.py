@@ -80,15 +80,22 @@ def test_an_environment_of_the_old_gym(wrap, subtests):
                 assert re.match(f"environment 6, step {message}", str(info.value))
 
 
-def test_wrappers_need_more_of_reset_than_a_seed():
+OF_RESET = [
+    # Wrappers need more of `reset` than a seed.
+    (
+        lambda: limit_steps(WithoutOptions()),
+        EnvError,
+        r"reset\(\) of WithoutOptions takes no options: define it as",
+    ),
+    (OwnMistake, TypeError, r"fromkeys\(\) takes no keyword arguments"),
+]
+
+
+@pytest.mark.parametrize("make, error, message", OF_RESET)
+def test_what_is_wrong_with_reset(make, error, message):
     EnvBatch([WithoutOptions], [1]).reset()
-    with pytest.raises(EnvError, match=r"reset\(\) of WithoutOptions takes no options: define it as"):
-        EnvBatch([lambda: limit_steps(WithoutOptions())], [1]).reset()
-
-
-def test_a_mistake_in_reset_is_reported_as_what_it_is():
-    with pytest.raises(TypeError, match=r"fromkeys\(\) takes no keyword arguments"):
-        EnvBatch([OwnMistake], [1]).reset()
+    with pytest.raises(error, match=message):
+        EnvBatch([make], [1]).reset()
 
 
 def raise_in(method, error):
