@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
-from alf.errors import ConfigError
 from alf.learner import UnrollLearner, optimizers
 from alf.learner.minibatches import merge_unrolls
 from alf.networks import GRU
@@ -62,8 +61,3 @@ def test_updates_are_the_same():
     for ours, theirs in zip(*(learner.variables for learner in learners), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
     assert [int(learner.train_step_counter) for learner in learners] == [4, 4]
-
-
-def test_it_is_checked():
-    with pytest.raises(ConfigError, match="jit_compile is 'yes'"):
-        make_learner(ImpalaAlgorithm, make_env(), jit_compile="yes")

@@ -343,6 +343,7 @@ def test_unroll_lengths_that_make_no_sense_are_refused(subtests):
 WRONG_SETTINGS = [
     ({"mini_batch_size": 0}, "ReplayLearner.mini_batch_size is 0"),
     ({"mini_batch_length": 0}, "ReplayLearner.mini_batch_length is 0"),
+    ({"mini_batch_length": 2_000_000}, "it is too small for sequences of 2000000 steps"),
     ({"initial_collect_steps": -1}, "ReplayLearner.initial_collect_steps is -1"),
     ({"replay_ratio": 0}, "ReplayLearner.replay_ratio is 0"),
     ({"num_updates_per_train_iter": 0}, "ReplayLearner.num_updates_per_train_iter is 0"),
@@ -406,8 +407,3 @@ def test_older_unrolls_that_are_mixed_in_train_and_are_no_new_steps(replayer, nu
     rows = observation[0, :, ROW]
     np.testing.assert_array_equal(rows[:4], [20] * 4)
     assert np.all(rows[4:] < 20)
-
-
-def test_sequences_longer_than_the_buffer_are_refused_before_anything_starts():
-    with pytest.raises(ConfigError, match="it is too small for sequences of 2000000 steps"):
-        make(mini_batch_length=2_000_000)
