@@ -7,7 +7,9 @@ import sys
 from concurrent.futures import CancelledError
 
 import pytest
+import tensorflow as tf
 
+from alf.algorithms import NStep
 from alf.distributed.cluster import connect
 from alf.environments import load
 from alf.errors import (
@@ -19,13 +21,40 @@ from alf.errors import (
     check_type,
     contain,
 )
+from alf.learner import LearnerSettings
+from alf.policies.data_transformers import Pipeline, RewardClipping
 from alf.replay import find_files
+from alf.training import Experiment
 
 
 def test_an_object_of_another_class():
     assert check_type("x", 3, int) == 3
     with pytest.raises(ConfigError, match="^x is an object of str: it must be one of int$"):
         check_type("x", "3", int)
+
+
+SPEC = tf.TensorSpec([], tf.float32)
+WRONG = [
+    (
+        lambda: Experiment(intra_op_threads=100_000),
+        "Experiment.intra_op_threads is 100000: .* at most 4096",
+    ),
+    (
+        lambda: NStep("Owner", 0.9, 1, 2, False),
+        "^Owner.burn_in is 2: it has no effect without a recurrent network",
+    ),
+    (
+        lambda: Pipeline(SPEC, SPEC, RewardClipping),
+        r"it must be a tuple or list; in gin \(@RewardClipping,\)",
+    ),
+    (lambda: LearnerSettings(jit_compile="yes"), "jit_compile is 'yes'"),
+]
+
+
+@pytest.mark.parametrize("call, message", WRONG)
+def test_a_wrong_setting(call, message):
+    with pytest.raises(ConfigError, match=message):
+        call()
 
 
 MISSING = [

@@ -148,13 +148,6 @@ def test_gradients():
     assert tape.gradient(first, weight) == 2.0, "of row 2 alone, not 0 + 1 + 2"
 
 
-def test_a_burn_in_without_recurrence_is_refused():
-    with pytest.raises(
-        ConfigError, match="^Owner.burn_in is 2: it has no effect without a recurrent network"
-    ):
-        NStep("Owner", 0.9, 1, 2, False)
-
-
 def test_too_short_sequences_are_refused():
     n_step = NStep("Owner", 0.9, 3, 2, True)
     message = r"^mini_batch_length is 4: Owner needs at least burn_in \+ n_step = 2 \+ 3$"

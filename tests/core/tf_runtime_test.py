@@ -13,11 +13,6 @@ from alf.errors import ConfigError
 from alf.training import Experiment
 
 
-def test_more_threads_than_tensorflow_can_start_are_refused():
-    with pytest.raises(ConfigError, match="Experiment.intra_op_threads is 100000: .* at most 4096"):
-        Experiment(intra_op_threads=100_000)
-
-
 def test_pools_that_are_there_stay_as_they_are(caplog):
     tf.zeros(()).numpy()  # TensorFlow starts
     threads = tf.config.threading

@@ -400,13 +400,6 @@ def test_metrics_count_each_agent_by_itself():
     assert metrics["AverageEpisodeLength"] == pytest.approx(np.mean(lengths))
 
 
-def test_environments_of_other_agents_are_refused():
-    envs = [load_pettingzoo(ParallelGame, 1, num_workers=0, same=True) for _ in range(2)]
-    envs[1].agents = ("one", "two", "three", "four")
-    with pytest.raises(ValueError, match=r"envs\[1\] has other agents than envs\[0\]"):
-        build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
-
-
 def test_those_who_wait_have_one_choice_and_teach_a_policy_nothing():
     env = load_pettingzoo(CONNECT_FOUR, 4, 0, num_workers=0)
     specs = to_tensor_spec(env.observation_spec()), to_tensor_spec(env.action_spec())

@@ -150,15 +150,45 @@ def test_there_is_no_bar_without_stderr(monkeypatch, clock, lines):
     assert len(lines) == 1 and lines[0].startswith("BalancedReturn 12.3 | ")
 
 
-def test_line_without_episodes(monkeypatch, clock):
-    progress, _ = make_progress(
-        monkeypatch, clock, isatty=False, balanced_return=float("nan"), num_episodes=0
-    )
-    progress.update(position(5, 0.0), SUMMARY)
-    assert progress.line() == (
+NAN = float("nan")
+# Arguments, seconds since the last step, a part of the line, a part of the bar.
+IN_LINE_AND_BAR = {
+    "without episodes": (
+        dict(balanced_return=NAN, num_episodes=0),
+        0.0,
         "AverageReturn - | episodes 0 | env steps 5 | steps/s 2,000 / 2,000 / 2,000 (10 s / 1 min / 5 min) "
-        "| collected/s 2,500 | lag 0/1.3/3"
-    )
+        "| collected/s 2,500 | lag 0/1.3/3",
+        " lag 0/1.3/3",
+    ),
+    "bottleneck": (
+        dict(word="actors"),
+        0.0,
+        " | collected/s 2,500 | bottleneck actors | lag ",
+        " steps/s, bottleneck actors] lag",
+    ),
+    "several policies": (
+        dict(policies={"main": 20.0, "other": NAN}),
+        0.0,
+        "BalancedReturn 12.3 | main 20, other - | episodes 1,234 |",
+        " lag 0/1.3/3 main 20, other -",
+    ),
+    "an old return": (
+        {},
+        130.0,
+        "BalancedReturn 12.3 (over 2 min old) | episodes 1,234 |",
+        "BalancedReturn 12.3 (over 2 min old) 5 steps",
+    ),
+}
+
+
+@pytest.mark.parametrize("kwargs, seconds, of_line, of_bar", IN_LINE_AND_BAR.values(), ids=IN_LINE_AND_BAR)
+def test_the_line_and_the_bar(monkeypatch, clock, kwargs, seconds, of_line, of_bar):
+    progress, stderr = make_progress(monkeypatch, clock, isatty=True, **kwargs)
+    clock.now += seconds
+    progress.update(position(5, 0.0), SUMMARY)
+    assert of_line in progress.line()
+    progress.close()
+    assert of_bar in stderr.getvalue()
 
 
 def test_the_lag_stays_while_no_update_is_due(monkeypatch, clock):
@@ -170,23 +200,6 @@ def test_the_lag_stays_while_no_update_is_due(monkeypatch, clock):
     assert progress.line().endswith("| lag 0/1.3/3")
 
 
-def test_the_bottleneck_is_in_the_line_and_in_the_bar(monkeypatch, clock):
-    progress, stderr = make_progress(monkeypatch, clock, isatty=True, word="actors")
-    progress.update(position(5, 0.0), SUMMARY)
-    assert " | collected/s 2,500 | bottleneck actors | lag " in progress.line()
-    progress.close()
-    assert " steps/s, bottleneck actors] lag" in stderr.getvalue()
-
-
-def test_the_returns_of_several_policies_are_in_the_line_and_in_the_bar(monkeypatch, clock):
-    policies = {"main": 20.0, "other": float("nan")}
-    progress, stderr = make_progress(monkeypatch, clock, isatty=True, policies=policies)
-    progress.update(position(5, 0.0), SUMMARY)
-    assert progress.line().startswith("BalancedReturn 12.3 | main 20, other - | episodes 1,234 |")
-    progress.close()
-    assert " lag 0/1.3/3 main 20, other -" in stderr.getvalue()
-
-
 def test_steps_of_a_counter_are_those_since_its_first_value():
     clock = Clock()
     throughput = Throughput(clock)
@@ -195,15 +208,6 @@ def test_steps_of_a_counter_are_those_since_its_first_value():
     clock.now += 2.0
     throughput.count_up_to(1000)
     assert throughput.rates()["10s"] == pytest.approx(500 / 2)
-
-
-def test_a_return_that_is_old_is_marked(monkeypatch, clock):
-    progress, stderr = make_progress(monkeypatch, clock, isatty=True)
-    clock.now += 130.0
-    progress.update(position(5, 0.0), SUMMARY)
-    assert progress.line().startswith("BalancedReturn 12.3 (over 2 min old) | episodes 1,234 |")
-    assert "BalancedReturn 12.3 (over 2 min old) 5 steps" in stderr.getvalue()
-    progress.close()
 
 
 def test_the_time_that_is_left_is_that_of_the_criterion_that_comes_first(monkeypatch, clock):

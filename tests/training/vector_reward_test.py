@@ -178,12 +178,17 @@ def test_an_algorithm_may_get_the_vectors(tmp_path):
     assert trainer.train()[0]
 
 
-def test_weights_that_do_not_fit():
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        ([1, 2, 3], r"weights is \[1, 2, 3\]: .* which has shape \(2,\)"),
+        ([1.0, float("nan")], "weights is .* must be a list of numbers"),
+    ],
+)
+def test_weights_that_do_not_fit(weights, message):
     algorithm = driver_of(make_experiment(ImpalaAlgorithm)).learner.algorithm
-    with pytest.raises(ConfigError, match=r"weights is \[1, 2, 3\]: .* which has shape \(2,\)"):
-        algorithm.set_reward_weights([1, 2, 3])
-    with pytest.raises(ConfigError, match="weights is .* must be a list of numbers"):
-        algorithm.set_reward_weights([1.0, float("nan")])
+    with pytest.raises(ConfigError, match=message):
+        algorithm.set_reward_weights(weights)
 
 
 def test_scalar_rewards_have_no_weights():

@@ -117,12 +117,6 @@ def test_rows_before_a_sequence_replace_the_state(name):
     assert_saw(cut(learned._replace(state=()), pipeline.context, None), cut(seen, start, length))
 
 
-def test_a_single_transformer_is_no_list():
-    spec = tf.TensorSpec([3], tf.float32)
-    with pytest.raises(ConfigError, match=r"it must be a tuple or list; in gin \(@RewardClipping,\)"):
-        Pipeline(spec, tf.TensorSpec([], tf.float32), RewardClipping)
-
-
 class ComparesWhatWasSeen(Algorithm):
     """Its loss is 1 if the learner sees what the actor saw (see `FrozenPolicy`), else 0."""
 
