@@ -8,6 +8,7 @@ import contextvars
 import importlib
 import os
 import shlex
+import sys
 import traceback
 from collections.abc import Collection, Iterator
 from types import ModuleType
@@ -83,6 +84,13 @@ def arguments_of_call(names: Collection[str]) -> Iterator[None]:
         _caller.reset(token)
 
 
+def is_installed(path: str) -> bool:
+    """Returns whether a path belongs to Python or to installed packages."""
+    # With a separator at the end, or /usr/local2 would count as a part of /usr/local.
+    folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
+    return os.path.join(os.path.realpath(path), "").startswith(tuple(folders))
+
+
 class ConfigError(ValueError):
     """A setting is wrong. The message names the setting, its value and the rule."""
 
@@ -91,8 +99,6 @@ class ConfigError(ValueError):
 
         IPython calls it. Frames of ALF and of installed packages would only hide the message.
         """
-        from alf.config.imports import is_installed  # here: it imports this module
-
         own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
         frames = traceback.extract_tb(self.__traceback__)
         kept = [x for x in frames if not (x.filename.startswith(own) or is_installed(x.filename))]

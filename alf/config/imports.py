@@ -6,16 +6,9 @@ import os
 import sys
 
 from alf.core.files import open_regular
-from alf.errors import ConfigError
+from alf.errors import ConfigError, is_installed
 
 RUN_FILE = "run.json"  # the file in a run's directory that holds these folders
-
-
-def is_installed(path):
-    """Returns whether a path belongs to Python or to installed packages."""
-    # With a separator at the end, or /usr/local2 would count as a part of /usr/local.
-    folders = [os.path.join(os.path.realpath(x), "") for x in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
-    return os.path.join(os.path.realpath(path), "").startswith(tuple(folders))
 
 
 def list_own_paths():

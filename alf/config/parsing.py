@@ -30,11 +30,11 @@ from alf.config.hints import (
     find_unused_macros,
     find_used_macros,
 )
-from alf.config.imports import is_installed, read_import_paths
+from alf.config.imports import read_import_paths
 from alf.config.kinds import show
 from alf.config.registry import complete, name_binding
 from alf.config.settings import Role, configurable
-from alf.errors import ConfigError
+from alf.errors import ConfigError, is_installed
 
 _PARSE_ERRORS = ImportError, KeyError, OSError, SyntaxError, ValueError, tokenize.TokenError
 _GIVEN_KEY = "", "gin.given_bindings"

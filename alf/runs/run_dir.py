@@ -16,10 +16,10 @@ from absl import logging
 import alf
 from alf.config.comparison import check_same, parse_settings
 from alf.config.gin_files import CONFIG_FILE
-from alf.config.imports import RUN_FILE, is_installed, list_own_paths
+from alf.config.imports import RUN_FILE, list_own_paths
 from alf.core.annotations import FilePath
 from alf.core.files import find_path, open_regular, relative_to_here, replace_file
-from alf.errors import ConfigError, FolderError, argument
+from alf.errors import ConfigError, FolderError, argument, is_installed
 from alf.runs.git_state import read_git_state
 from alf.runs.progress_file import PROGRESS_FILE, read_rows
 
