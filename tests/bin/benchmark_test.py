@@ -140,7 +140,7 @@ def test_alf_benchmark_in_python():
     for given, message in (
         (dict(measure_seconds=0.0), "^benchmark.measure_seconds is 0.0: it must be a number at least 0.1$"),
         (dict(checkpoint="best"), "^checkpoint is 'best': it needs the folder of the run that has it$"),
-        (dict(measure_second=1), "did you mean --measure_seconds"),
+        (dict(measure_second=1), "did you mean measure_seconds "),
     ):
         with pytest.raises(alf.ConfigError, match=message):
             alf.benchmark("CartPole-v1", **given)

@@ -258,11 +258,11 @@ WRONG = {
     "a seed twice": (dict(seeds=["0", "1", "0"]), "--seeds is 0,1,0: 0 is there twice"),
     "an empty grid": (
         dict(grid=["Adam.learning_rate=[]"]),
-        r"--grid=Adam.learning_rate=\[\]: it must be a list",
+        r"--grid Adam.learning_rate=\[\]: it must be a list",
     ),
-    "no configurable": (dict(grid=["Adan.learning_rate=[1.0]"]), "--grid=Adan.*: --Adan.learning_rate: "),
-    "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid=Adam.*--Adam.learning_rate="),
-    "no macro": (dict(grid=["ratte=[1.0]"]), "--grid=ratte=.*: --ratte: there is no such setting"),
+    "no configurable": (dict(grid=["Adan.learning_rate=[1.0]"]), "--grid Adan.*: --Adan.learning_rate: "),
+    "no parameter": (dict(grid=["Adam.learning_rat=[1.0]"]), "--grid Adam.*--Adam.learning_rate="),
+    "no macro": (dict(grid=["ratte=[1.0]"]), "--grid ratte=.*: --ratte: there is no such setting"),
     "a reference": (dict(grid=["activation=[@Nothing]"]), "--grid=activation=.@Nothing.: No configurable"),
     "a word": (dict(grid=["num_envs=[many]"]), "--grid: Experiment.num_envs is 'many': it must be an int"),
     "a bracket": (
