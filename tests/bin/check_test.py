@@ -136,7 +136,7 @@ def test_alf_check_in_python(tmp_path, monkeypatch):
     assert not gin.config._CONFIG
     for given, message in (
         (dict(num_steps=0), "^check.num_steps is 0"),
-        (dict(num_step=9), "did you mean --num_steps"),
+        (dict(num_step=9), "did you mean num_steps"),
         ({"Summaries.interval": 3}, "nothing reads the gin"),
     ):
         with pytest.raises(alf.ConfigError, match=message):
