@@ -98,7 +98,7 @@ class SweepStudy(Study):
                 self._announce(f"starts {run.describe()}")
                 # A run that was killed before its first checkpoint begins anew, as it belongs to the sweep.
                 if not has_checkpoints(run.path):
-                    with contextlib.suppress(FileNotFoundError):
+                    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                         os.remove(os.path.join(run.path, PROGRESS_FILE))
                 return run
 
@@ -147,8 +147,9 @@ class SweepStudy(Study):
         # user's.
         if finished and all(self.outcomes[path].objective is None for path in finished):
             columns = sorted({name for path in finished for name in read_run(path).columns})
+            when = ", once each environment has ended an episode" * (self.objective == "BalancedReturn")
             raise ConfigError(
-                f"Sweep.objective is {self.objective!r}: no run has it; there are {', '.join(columns)}"
+                f"Sweep.objective is {self.objective!r}: no run has it{when}; there are {', '.join(columns)}"
             )
         best = next((row.best for row in make_rows(self) if row.best is not None), None)
         if best is not None:

@@ -83,7 +83,8 @@ def train(
     print(f"trains in {trainer.root_dir}", flush=True)
     try:
         _, reason = trainer.train()
-        print(f"{reason} after {trainer.counters['env_steps']:,} environment steps: {trainer.root_dir}")
+        steps = trainer.counters["env_steps"]
+        print(f"{trainer.root_dir}: ended after {steps:,} environment steps, {reason}")
     except KeyboardInterrupt as error:
         if not is_notebook():
             raise

@@ -115,7 +115,7 @@ def test_alf_play_in_python(root_of, tmp_path, capsys):
     for wrong, message in (
         (dict(output=video, overwrite=False), "output is .*: this exists; overwrite=True replaces a file"),
         (dict(num_episodes=0), "play.num_episodes is 0"),
-        (dict(num_episode=3), "--num_episode: there is no such flag; did you mean --num_episodes"),
+        (dict(num_episode=3), "num_episode: there is no such argument; did you mean num_episodes"),
     ):
         with pytest.raises(ConfigError, match=message):
             alf.play(root_of("cartpole"), **{**given, **wrong})

@@ -173,10 +173,14 @@ ENDS = {
 }
 
 
+def make_command(run):
+    return types.SimpleNamespace(__name__="alf.bin.train", FLAGS=train.FLAGS, run=run)
+
+
 def test_the_level_of_the_log_is_info_unless_the_user_asks_for_another_one():
     levels, verbosity = [], flags.FLAGS["verbosity"]
     before = verbosity.value
-    module = types.SimpleNamespace(run=lambda arguments: levels.append(logging.get_verbosity()) or 0)
+    module = make_command(lambda arguments: levels.append(logging.get_verbosity()) or 0)
     try:
         for asked in (0, 1):
             verbosity.value, verbosity.present = logging.WARNING, asked
@@ -190,7 +194,7 @@ def test_an_error_that_a_user_can_mend_is_one_line_and_a_status(capsys, subtests
     def run(arguments):
         raise error
 
-    module = types.SimpleNamespace(run=run)
+    module = make_command(run)
     for error, (status, line) in ENDS.items():
         with subtests.test(repr(error)):
             assert run_command(module, ["alf"]) == status

@@ -137,7 +137,7 @@ def play(run, root_dir, cwd, kind):
     _, *episodes, last = done.out.splitlines()
     frames = imageio.v3.imread(cwd / name)
     assert len(frames) == count + sum(int(episode.split()[-1]) for episode in episodes) > 2
-    assert last == f"{len(frames)} frames in {name}"
+    assert last.startswith(f"{len(frames)} frames in /") and last.endswith(f"/{name}")
     assert (frames[1:] != frames[:-1]).any(axis=(1, 2, 3)).mean() > 0.5
     assert set(os.listdir(cwd)) - {"MUJOCO_LOG.TXT"} == {name}
 

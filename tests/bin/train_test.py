@@ -208,7 +208,7 @@ def test_ctrl_c_on_a_terminal(tmp_path, forks):
     args = arguments(root_dir, params=FOREVER)
     with forks.start(ALF, *args, cwd=tmp_path, err=os.ttyname(terminal)) as fork:
         shown = read_until(
-            reader, r"return \d+(\.\d+)? [\d,]+ steps \[00:\d\d, [\d,]+ steps/s, bottleneck \w+\] lag \d"
+            reader, r"Return \d+(\.\d+)? [\d,]+ steps \[00:\d\d, [\d,]+ steps/s, bottleneck \w+\] lag \d"
         )
         os.close(terminal)
         fork.send_signal(signal.SIGINT)

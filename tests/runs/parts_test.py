@@ -140,7 +140,7 @@ WRONG_VALUES = {
     ("DriverSettings.learn_queue_cap = 3",): "learn_queue_cap is 3, more than",
     (f"{LOAD}.siz = 1",): "load: the constructor of 'CartPole-v1' got an unexpected keyword argument 'siz'",
     (f"{LOAD}.name = 'Nope-v0'",): "load.name: no Gymnasium environment 'Nope-v0'",
-    (f"{LOAD}.name = 'nope:Nope-v0'",): "load: No module named 'nope'",
+    (f"{LOAD}.name = 'nope:Nope-v0'",): "load.name is 'nope:Nope-v0': there is no module 'nope'",
     (f"{LOAD}.batch_size = 8",): "load.batch_size is 8: set Experiment.num_envs = 8 in its place",
     ("ImpalaAlgorithm.discount = 2.0",): "ImpalaAlgorithm.discount is 2.0",
     ("ImpalaAlgorithm.discount = '1'",): "ImpalaAlgorithm.discount is '1'",

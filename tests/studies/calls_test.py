@@ -74,10 +74,10 @@ def test_ranges_of_a_sweep_are_objects(tmp_path, given):
 
 
 WRONG = {
-    "seeds": (alf.sweep, dict(seeds=[1, 1]), "--seeds is 1,1: 1 is there twice"),
+    "seeds": (alf.sweep, dict(seeds=[1, 1]), "seeds is 1,1: 1 is there twice"),
     "a negative seed": (alf.sweep, dict(seeds=[-1]), r"sweep.seeds\[0\] is -1: "),
     "cores": (alf.sweep, dict(run_cores=0), "sweep.run_cores is 0: "),
-    "grid": (alf.sweep, dict(grid={"lerning_rate": [0.1]}), "--grid=lerning_rate=.0.1.: .*learning_rate"),
+    "grid": (alf.sweep, dict(grid={"lerning_rate": [0.1]}), "grid lerning_rate=.0.1.: .*learning_rate"),
     "a setting": (alf.sweep, dict(lerning_rate=0.1), "lerning_rate.*learning_rate"),
     "population": (alf.pbt, dict(population=1, **POPULATION), "pbt.population is 1: "),
     "no ranges": (alf.pbt, dict(population=2), "Population"),

@@ -202,7 +202,7 @@ def test_seeds_make_studies(tmp_path):
 
 
 OTHERS = {
-    "members": (dict(num_members=4), "^--population is 4: the study in .* has 3 members$"),
+    "members": (dict(num_members=4), "^population is 4: the study in .* has 3 members$"),
     "config": (dict(config={"a.b": "2"}), r"holds a study of another config \(a.b is 2 here, 1 there\)"),
     "settings": (
         dict(population=make_population({"B.c": LogUniform(1, 2)})),

@@ -57,6 +57,8 @@ class CountingReplayLearner(ReplayLearner):
 
     def _count_updates(self, num_updates, replayer):
         self.sources.append(replayer)
+        if self._takes_all:  # so many passes
+            num_updates *= -(-len(replayer.all_sequences(self._length).start) // self._size)
         self.progress.updates.assign_add(int(num_updates))
         return {"loss": 0.0, **LAGS}
 

@@ -59,7 +59,9 @@ def test_an_agent_and_its_run(tmp_path, capsys):
     begins, ends = capsys.readouterr().out.splitlines()
     assert begins == f"trains in {tmp_path / 'run'}"
     steps = run.counters["env_steps"]
-    assert ends == f"num_env_steps=64 reached after {steps} environment steps: {tmp_path / 'run'}"
+    assert ends.startswith(
+        f"{tmp_path / 'run'}: ended after {steps} environment steps, num_env_steps=64 reached"
+    )
     config = (tmp_path / "run" / "operative_config.gin").read_text()
     assert "Adam.learning_rate = 0.25" in config and "Experiment.algorithm = 'ppo'" in config
     observation = np.full(4, 0.1, np.float32)

@@ -300,7 +300,7 @@ def test_summaries(runs):
         assert tag == "time/bottleneck" or np.isfinite(values).all(), f"{tag}: {values}"
         # Episodes have no figures before the first one has ended.
         if not tag.startswith(
-            ("metrics/Average", "metrics/Min", "metrics/Max", "Overview/Average", "Overview/Ep")
+            ("metrics/Average", "metrics/Balanced", "metrics/Min", "metrics/Max", "Overview/")
         ):
             assert len(points) == 40, tag
     last = {tag: points[-1][1] for tag, points in events.items()}
