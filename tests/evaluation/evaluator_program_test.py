@@ -51,7 +51,7 @@ def test_a_process_that_dies_is_replaced(tmp_path, is_dead_before, caplog):
             killed.append(process.pid)
 
         evaluator.start = start_and_kill
-        assert trainer.train() == (True, "target_eval_return=7.0 reached: 7")
+        assert trainer.train() == (True, "target_eval_return=7.0 reached: eval/return_mean 7")
     lines = [line for line in caplog.messages if "the process of the evaluation has ended" in line]
     assert lines == ["the process of the evaluation has ended with status -9: restart 1 of 3"]
     assert not any(map(psutil.pid_exists, killed))
@@ -154,14 +154,16 @@ def test_several_processes_give_the_figures_of_a_thread_and_close_in_time(tmp_pa
     assert "did not close" not in caplog.text
 
 
-def test_workers_need_environments_that_can_be_divided(tmp_path):
-    def make_env(seed):
-        return load("CartPole-v1", batch_size=2, seed=seed)
+@gin.configurable
+def make_of_one_size(seed):
+    return load("CartPole-v1", batch_size=2, seed=seed)
 
+
+def test_workers_need_environments_that_can_be_divided(tmp_path):
     with own_config():
         trainer = make_configured(tmp_path, "thread")
         with gin.unlock_config():
-            gin.bind_parameter("Experiment.env", make_env)
+            gin.parse_config("Experiment.env = @make_of_one_size")
             gin.bind_parameter("Experiment.num_envs", None)
         evaluator = Evaluator(interval_steps=1, place="process", num_workers=2)
         with pytest.raises(ConfigError, match="Experiment.env needs an argument batch_size"):
@@ -182,6 +184,7 @@ def hanging(tmp_path):
     )
     (root_dir / "run.json").write_text(RunDescription(*specs, [], {}).to_json())
     (root_dir / "operative_config.gin").write_text(f"""
+        Experiment.algorithm = "ppo"
         alf.environments.load.name = "tests.workers.envs:start_and_hang"
         alf.environments.load.num_workers = 0
         alf.environments.load.folder = "{pids}"
