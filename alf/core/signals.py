@@ -7,9 +7,8 @@ import signal
 import threading
 import time
 
-_REPEAT_SECONDS = (
-    1.0  # in which more signals mean the same: an impatient user, or a wrapper that forwards them
-)
+# In these seconds more signals mean the same: an impatient user, or a wrapper that forwards them.
+_REPEAT_SECONDS = 1.0
 _JOIN_SECONDS = 1.0  # for the thread, whose callback may still run
 _forks: list = []  # for each active `on_signal` the function that a forked child calls
 

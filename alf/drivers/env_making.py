@@ -1,7 +1,6 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Makes environments, and closes them within a time limit."""
 
-import contextlib
 import inspect
 import threading
 import time
@@ -33,10 +32,10 @@ class StartWatch(Watch):
 
     def __init__(self, envs, count):
         self._envs, self._count = envs, count
-        self._thread, self._over = threading.get_ident(), threading.Event()
+        self._thread = threading.get_ident()
         self._began = self._told = time.monotonic()
         self._has_stack = False
-        super().__init__("StartWatch", self._over.wait, _TELL_SECONDS)
+        super().__init__("StartWatch", _TELL_SECONDS)
 
     def look(self, now):
         if now - self._told < _TELL_SECONDS:
@@ -51,28 +50,13 @@ class StartWatch(Watch):
             self._has_stack = True
             logging.error("%s has not returned:\n%s", call.name, format_stack(self._thread))
 
-    def stop(self):
-        self._over.set()
-
-
-@contextlib.contextmanager
-def telling_starts(envs, count):
-    """Context in which the present thread makes environments, with a `StartWatch`."""
-    watch = StartWatch(envs, count)
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.stop()
-        watch.join()
-
 
 @checked
 def make_envs(env_fn: Callable[..., Environment], num_groups: PositiveInt) -> list[Environment]:
     """Makes environments as `Driver.from_env_fn` describes. If one fails, it closes the others."""
     takes_index, envs = _takes_index(env_fn), []
     try:
-        with telling_starts(envs, num_groups):
+        with StartWatch(envs, num_groups):
             for index in range(num_groups):
                 envs.append(env_fn(index) if takes_index else env_fn())
     except Exception as error:

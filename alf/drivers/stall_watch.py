@@ -31,7 +31,7 @@ class StallWatch(Watch):
     """
 
     def __init__(self, coord, envs, calls, get_waiting_since, get_queue_sizes, timeout, on_error):
-        super().__init__("StallWatch", coord.wait_for_stop, timeout)
+        super().__init__("StallWatch", timeout, coord.wait_for_stop)
         self._envs = envs
         self._calls = calls
         self._get_waiting_since = get_waiting_since

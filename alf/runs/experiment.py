@@ -27,7 +27,7 @@ from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, OfflineDriver, reserve_t
 from alf.drivers.collector import Collector
 from alf.drivers.driver import Driver
 from alf.drivers.driver_settings import split_unroll_length
-from alf.drivers.env_making import close_all, telling_starts
+from alf.drivers.env_making import StartWatch, close_all
 from alf.environments import BehaviorEnvironment, load
 from alf.errors import ConfigError, check_type
 from alf.games.learners import LearnerGroup
@@ -290,7 +290,7 @@ class Experiment:
 
     def _make_envs(self, seeds, envs):
         """Makes an environment for each seed; adds them to the list `envs`."""
-        with telling_starts(envs, len(seeds)):
+        with StartWatch(envs, len(seeds)):
             for seed in seeds:
                 # At once, so that the caller closes it if it cannot be wrapped.
                 envs.append(self.make_env(seed=seed, **self._sizes))

@@ -23,7 +23,7 @@ from alf.core.files import relative_to_here
 from alf.core.nest_utils import describe_specs
 from alf.drivers import EnvSpecs
 from alf.drivers.driver import Driver
-from alf.drivers.env_making import close_all, telling_starts
+from alf.drivers.env_making import StartWatch, close_all
 from alf.environments.names import list_arguments
 from alf.learner.learner import Learner
 from alf.networks.encoders import NatureEncoder, choose_image_encoder
@@ -145,7 +145,7 @@ def _read_specs(bound):
     if bound.get("num_envs") == 0 and not bound.get("num_collectors"):
         rows = read_row_spec(find_files(bound.get("offline_buffer"))[0])
         return rows.observation, rows.action
-    with telling_starts([], 1):
+    with StartWatch([], 1):
         env = make_env(None, batch_size=1, maps_policies=False)
     try:
         specs = EnvSpecs([env])

@@ -16,7 +16,6 @@ from alf.errors import describe_error
 from alf.training.live_curve import is_notebook
 
 _SAVE_SECONDS = 60.0  # for the last checkpoint; what writes it may hang, too
-_JOIN_SECONDS = 1.0  # for the thread, which may be about to end the process
 
 
 class CallWatch(Watch):
@@ -37,13 +36,8 @@ class CallWatch(Watch):
         self._stall_timeout = trainer.driver.monitoring.stall_timeout or float("inf")
         self._signal_timeout = trainer.driver.monitoring.signal_timeout or float("inf")
         self._thread = threading.get_ident()
-        self._over = threading.Event()
         self._warned_at, self._is_saved = float("-inf"), False
-        super().__init__("CallWatch", self._over.wait, min(self._stall_timeout, self._signal_timeout))
-
-    def stop(self):
-        """Ends the watch. The process still ends if it is about to end it."""
-        self._over.set()
+        super().__init__("CallWatch", min(self._stall_timeout, self._signal_timeout))
 
     def look(self, now):
         call = find_user_call(self._thread)
@@ -113,17 +107,7 @@ class CallWatch(Watch):
         return paths[0] if paths else None
 
 
-@contextlib.contextmanager
 def watching_calls(trainer, write_done):
-    """Context in which a `CallWatch` watches the present thread, unless `Monitoring` has no limits."""
+    """Returns a context in which a `CallWatch` watches the present thread, if `Monitoring` has limits."""
     limits = trainer.driver.monitoring.stall_timeout, trainer.driver.monitoring.signal_timeout
-    if limits == (None, None):
-        yield
-        return
-    watch = CallWatch(trainer, write_done)
-    watch.start()
-    try:
-        yield
-    finally:
-        watch.stop()
-        watch.join(_JOIN_SECONDS)
+    return contextlib.nullcontext() if limits == (None, None) else CallWatch(trainer, write_done)

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.programs
 
 ray = pytest.importorskip("ray")
 
-# Prints where the processes that Ray starts listen.
-LISTEN = """
+# Starts Ray and an actor.
+START = """
 import psutil
 from alf.distributed.cluster import connect
 
@@ -33,6 +33,9 @@ class Actor:
 
 actor = Actor.remote()
 ray.get(actor.answer.remote())
+"""
+# Prints where the processes that Ray starts listen.
+LISTEN = f"""{START}
 for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
     for connection in process.net_connections():
         if connection.status == psutil.CONN_LISTEN:
@@ -50,19 +53,8 @@ def test_no_other_machine_can_reach_what_starts_here(monkeypatch):
     assert all(address.removeprefix("::ffff:").startswith("127.") for address in addresses), found
 
 
-SLEEP = """
-import psutil, time
-from alf.distributed.cluster import connect
-
-ray = connect()
-
-@ray.remote(num_cpus=0)
-class Actor:
-    def answer(self):
-        return 1
-
-actor = Actor.remote()
-ray.get(actor.answer.remote())
+SLEEP = f"""{START}
+import time
 print(*[process.pid for process in psutil.Process().children(recursive=True)], flush=True)
 time.sleep(3600)
 """

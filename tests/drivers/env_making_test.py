@@ -7,7 +7,7 @@ import pytest
 
 from alf.core.user_calls import user_call
 from alf.drivers import env_making, watch
-from alf.drivers.env_making import close_all, telling_starts
+from alf.drivers.env_making import StartWatch, close_all
 from alf.testing.fakes import FakeEnvironment
 from tests.training.counting_parts import logged
 
@@ -48,7 +48,7 @@ def test_a_slow_start_is_told(monkeypatch):
             threading.Event().wait(0.01)
         raise AssertionError(lines)
 
-    with logged() as lines, telling_starts(envs := [], 2):
+    with logged() as lines, StartWatch(envs := [], 2):
         wait_for("0 of 2 batches of environments are made after 0 s")
         envs.append("environment")
         with user_call("the constructor of environment 7"):
