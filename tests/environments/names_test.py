@@ -20,7 +20,7 @@ WRONG_NAMES = {
     "tests.workers.nowhere:Nothing": "there is no module 'tests.workers.nowhere'",
     "tests.workers.envs:Nothing": "tests.workers.envs has no 'Nothing', and registers no such id$",
     "tests.workers.envs:CountEnf": "no such id; did you mean tests.workers.envs:CountEnv",
-    "Recall-v0": "an id of your own needs its module in front, MODULE:ID; a class is FILE.py:CLASS$",
+    "Zzzzzzzz-v0": "an id of your own needs its module in front, MODULE:ID; a class is FILE.py:CLASS$",
     "BreakoutNoFrameskip-v4": ": write ALE/Breakout-v5$",
     "CartPol-v1": "; did you mean CartPole-v1 ",
     "HalfCheetah-v2": "Write HalfCheetah-v5$",

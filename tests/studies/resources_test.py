@@ -48,6 +48,8 @@ def test_a_wrong_number_is_one_line(values, message):
 @pytest.mark.parametrize("values, message", NO_ROOM.values(), ids=NO_ROOM)
 def test_where_no_run_has_room_is_one_line(values, message):
     resources = Resources(**values)
+    if resources.ray_address is not None:
+        pytest.importorskip("ray")
     check_resources(resources)
     with pytest.raises(ConfigError, match=f"^{message}"):
         find_place(resources)
