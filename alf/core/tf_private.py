@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The names of TensorFlow that ALF uses although they are not public: twelve, and all of them here.
+"""The names of TensorFlow that ALF uses although they are not public: thirteen, and all of them here.
 
 Each says why the public way is not enough. tests/core/tf_private_test.py fails where a version of TensorFlow
 changes one of them. Importing this module changes nothing in the process. Another one is in
@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 from tensorflow.python.eager import context
-from tensorflow.python.framework import error_interpolation
+from tensorflow.python.framework import auto_control_deps_utils, error_interpolation
 from tensorflow.python.framework.tensor_spec import BoundedTensorSpec
 from tensorflow.python.ops import script_ops
 from tensorflow.python.util import numpy_compat
@@ -158,6 +158,17 @@ def _stand_in_for(error):
     _raised.append((number, error))
     kind = next((kind for kind in _KINDS if isinstance(error, kind)), RuntimeError)
     return kind(f"[Python error {number}] {describe_error(error)[:_MOST_TEXT]}")
+
+
+def find_written(concrete):
+    """Returns the captured handles of resources, such as variables, that a concrete function may write.
+
+    13: TensorFlow finds it out while it traces, to order operations, and tells nobody.
+    """
+    inputs, captured = concrete.graph.inputs, concrete.captured_inputs
+    read = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(concrete.graph))
+    numbered = enumerate(captured, len(inputs) - len(captured))
+    return [handle for i, handle in numbered if handle.dtype == tf.resource and i not in read]
 
 
 def abort_exchanges(reason):

@@ -74,7 +74,9 @@ class AsyncOffPolicyDriver(Driver):
         super().__init__(
             envs, policy, unroll_length, settings, monitoring, overwrite_policy_output, collectors, metrics
         )
-        specs, num_groups, settings = self.specs, len(self._envs), self.settings
+        self._learner_device = device_of(policy)
+        self.settings = settings = self.settings.choose(self._envs, self._learner_device)
+        specs, num_groups = self.specs, len(self._envs)
         if specs is None:
             raise ConfigError("envs is empty: a driver needs at least one batched environment, or collectors")
         settings.check(num_groups, self._num_sources, self.monitoring.stall_timeout)
@@ -89,7 +91,6 @@ class AsyncOffPolicyDriver(Driver):
         self._max_batches = settings.find_max_batches(self._num_sources, num_steps)
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size
         rows = settings.actor_queue_cap * specs.batch_size * num_groups // max(1, num_loops)
-        self._learner_device = device_of(policy)
         self.actor_device = choose_actor_device(settings.actor_device, policy, rows)
         self._copy_period = settings.copy_period(self.actor_device != self._learner_device)
         self._acting = policy  # what the actors read: the policy itself, or a copy

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Timeout, configurable
+from alf.core.devices import HOST, shorten
 from alf.data_structures import LogRecord
 from alf.drivers.metrics import EpisodeStatistics
 from alf.errors import ConfigError
@@ -37,12 +38,13 @@ class DriverSettings:
             none.
         num_env_threads: threads that step the environments; thread i steps the groups i,
             i + num_env_threads, ..., one after another, as one batch for the policy. It must divide the
-            number of groups. None: each group has a thread. Set it to 1 for environments that compute in
-            Python in this process, whose threads would wait for the GIL; not for environments that wait, or
-            that compute outside Python.
+            number of groups. None: each group has a thread. "auto": 1 if all environments compute in Python
+            in this process (`BatchedEnvironment.computes_in_python`), where threads would wait for the GIL;
+            else None, for environments that wait, or that compute outside Python.
         num_actor_queues: actors, each with a thread and a queue; environment thread i belongs to actor
             i % num_actor_queues. 0: each environment thread calls the policy itself, which saves two
-            hand-overs between threads for each step. It pays where `batch_size` is small.
+            hand-overs between threads for each step. "auto": 0 if actors compute on the CPU and
+            `actor_queue_cap` is 1, else 1.
         actor_queue_cap: K, environment threads that an actor answers at a time. 1 gives the quickest answer;
             more costs less for each. num_actor_queues * K is at most the number of environment threads.
         learn_queue_cap: Q, unrolls of a batch; at most the number of groups.
@@ -72,8 +74,8 @@ class DriverSettings:
     """
 
     mode: Literal["async", "lockstep", "overlap", "poll"] = "async"
-    num_env_threads: PositiveInt | None = None
-    num_actor_queues: NonNegativeInt = 1
+    num_env_threads: PositiveInt | Literal["auto"] | None = "auto"
+    num_actor_queues: NonNegativeInt | Literal["auto"] = "auto"
     actor_queue_cap: PositiveInt = 1
     learn_queue_cap: PositiveInt = 1
     max_waiting_batches: PositiveInt = 1
@@ -89,6 +91,24 @@ class DriverSettings:
         """Whether environments make an unroll only when the learner orders one of each."""
         return self.mode in ("lockstep", "overlap")
 
+    def choose(self, envs: Sequence[Any], learner_device: str) -> "DriverSettings":
+        """Returns these settings with what each "auto" of the threads means for some environments.
+
+        Args:
+            envs: batched environments of a driver.
+            learner_device: text, such as "GPU:0".
+        """
+        threads, actors, capacity = self.num_env_threads, self.num_actor_queues, self.actor_queue_cap
+        if actors == "auto":
+            device = learner_device if self.actor_device == "auto" else shorten(self.actor_device)
+            actors = 0 if device == HOST and capacity == 1 else 1
+        if threads == "auto":
+            in_python = all(getattr(env, "computes_in_python", False) for env in envs)
+            # A number of actors, or of requests that wait for each other, is for as many threads.
+            is_free = actors * capacity <= 1 and not self.start_spread
+            threads = 1 if in_python and is_free else None
+        return dataclasses.replace(self, num_env_threads=threads, num_actor_queues=actors)
+
     def copy_period(self, needs_copy: bool = False) -> int | None:
         """Returns the updates after which actors get new weights; None: they read the learner's.
 
@@ -97,8 +117,12 @@ class DriverSettings:
         return self.parameter_update_period or (1 if needs_copy or self.mode == "overlap" else None)
 
     def count_threads(self, num_groups: int) -> tuple[int, int]:
-        """Returns the numbers of threads that step so many environments, and of actors."""
-        return min(num_groups, self.num_env_threads or num_groups), self.num_actor_queues if num_groups else 0
+        """Returns the numbers of threads that step so many environments, and of actors, after `choose`."""
+        threads, actors = self._numbers()
+        return min(num_groups, threads or num_groups), actors if num_groups else 0
+
+    def _numbers(self) -> tuple[Any, Any]:
+        return self.num_env_threads, self.num_actor_queues
 
     def find_max_batches(self, num_sources: int, num_steps: int) -> int | None:
         """Returns how many batches `collect` may take in the mode "poll"; None for all that wait.
@@ -122,6 +146,8 @@ class DriverSettings:
     def check(self, num_groups: int, num_sources: int, stall_timeout: float | None) -> None:
         """Raises ConfigError if an actor or the learner would wait for ever, or a setting has no effect.
 
+        Call it after `choose`.
+
         Args:
             num_groups: batched environments of this process.
             num_sources: batched environments of all processes.
@@ -132,12 +158,11 @@ class DriverSettings:
                 f"start_spread is {self.start_spread:g}: it must be less than stall_timeout = "
                 f"{stall_timeout:g}, because collect may wait for the environment that starts last"
             )
-        if num_groups and num_groups % (self.num_env_threads or 1):
+        (given, num_actors), capacity = self._numbers(), self.actor_queue_cap
+        if num_groups and num_groups % (given or 1):
             raise ConfigError(
-                f"DriverSettings.num_env_threads is {self.num_env_threads}: it must divide num_groups = "
-                f"{num_groups}"
+                f"DriverSettings.num_env_threads is {given}: it must divide num_groups = {num_groups}"
             )
-        num_actors, capacity = self.num_actor_queues, self.actor_queue_cap
         num_threads, _ = self.count_threads(num_groups)
         threads = "num_groups" if self.num_env_threads is None else "num_env_threads"
         if num_threads and num_threads < num_actors * capacity:

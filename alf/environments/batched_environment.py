@@ -44,9 +44,12 @@ class BatchedEnvironment:
 
     Attributes:
         render_fps: how many frames of `render` make a second.
+        computes_in_python: whether a step takes its time in Python in this process, so that the steps of
+            several threads would wait for each other. Subclasses set it, the class or each object.
     """
 
     batched = True
+    computes_in_python = False
     info_keys = ()
     render_fps: Any = 30
 
@@ -210,6 +213,10 @@ class EnvironmentWrapper(BatchedEnvironment):
     @property
     def render_fps(self) -> Any:
         return getattr(self._env, "render_fps", BatchedEnvironment.render_fps)
+
+    @property
+    def computes_in_python(self) -> bool:  # type: ignore[override]
+        return getattr(self._env, "computes_in_python", False)
 
     def seed(self, seed: int | None, first_index: int = 0) -> None:
         # Not every environment that users wrap has the second argument.

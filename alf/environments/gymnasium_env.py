@@ -69,6 +69,10 @@ class GymnasiumEnvironment(BatchedEnvironment):
         super().__init__(env.num_envs, *specs, info_keys=info_keys, max_random_steps=max_random_steps)
         claim(self, env, f"one of {env}")
         self._env, self._closed = env, False
+        # Of those in Gymnasium, all but this one: it waits for processes.
+        is_of_gymnasium = type(env.unwrapped).__module__.startswith("gymnasium.")
+        is_async = isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv)
+        self.computes_in_python = is_of_gymnasium and not is_async
         self._num_steps = 0
         self._infos = None
         self.seed(seed)

@@ -41,6 +41,7 @@ class MultiAgentEnvironment(BatchedEnvironment):
 
     def __init__(self, env: PythonEnvironment, info_keys: Sequence[str] = ()) -> None:
         self._env = env
+        self.computes_in_python = env.computes_in_python
         self._info: Any = None
         observations, actions = env.observation_spec()["agents"], env.action_spec()
         self.agents = tuple(observations)

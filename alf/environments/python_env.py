@@ -91,6 +91,7 @@ class PythonEnvironment(BatchedEnvironment):
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
         num_workers = _choose_num_workers(num_workers, env_fns, workers)
         seeds = spawn_seeds(seed, len(env_fns))
+        self.computes_in_python = num_workers in (0, "thread")
         self._batch: Any
         if num_workers in (0, "thread"):
             make_batch = functools.partial(_make_batch, env_fns, seeds, max_random_steps, info_keys, workers)

@@ -22,6 +22,7 @@ from alf.learner.learner_settings import LearnerSettings
 from alf.learner.minibatches import merge_unrolls
 from alf.learner.optimizers import OptimizerSetting
 from alf.learner.update import NOT_FINITE, Update, add_scalars
+from alf.learner.update_loop import CannotCompileError, UpdateLoop
 from alf.ops.draws import Stream
 from alf.policies.policy import ONLY_POLICY
 
@@ -110,6 +111,12 @@ class Learner(tf.Module, abc.ABC):
         # The learner holds them: a replayer is not a `tf.Module`, and checkpoints must find the variables.
         self._tunables = replayer.list_tunables()
         self._update = Update(algorithm, self._optimizer, self.dropped_steps, settings, strategy)
+        self._loop = UpdateLoop(
+            self._update, settings, algorithm.stops_early, self.device, self.progress.updates
+        )
+        # Two, because one that could not be traced cannot make variables for histograms any more.
+        self._graph, self._compiled = (GraphFunction(self._trace_updates) for _ in range(2))
+        self._graphs_run: set[Any] = set()  # the static arguments of graphs that have run to their end
         self.peers = self._update.peers
         # An algorithm without `summarize_rollout` of its own does not pay for the call at each batch.
         summarizes = type(algorithm).summarize_rollout is not Algorithm.summarize_rollout
@@ -259,6 +266,23 @@ class Learner(tf.Module, abc.ABC):
         and the `Experience` of [Q, T+1, B, ...] for `Algorithm.after_train_iter`, or ().
         """
 
+    def _train_on(self, inputs, *static):
+        """Makes the updates by `_make_updates`; returns its result."""
+        if self._loop.compiles(int(self.progress.updates)):
+            dropped = int(self.dropped_steps)
+            self._loop.make_copies(self)
+            try:
+                result = self._compiled(inputs, True, *static)
+            except (CannotCompileError, tf.errors.OpError) as error:
+                if static in self._graphs_run:
+                    raise
+                self._loop.fall_back(error)
+                self.dropped_steps.assign(dropped)  # which were counted before the program was compiled
+            else:
+                self._graphs_run.add(static)
+                return result
+        return self._graph(inputs, False, *static)
+
     def _trace_updates(self, *args):
         """Calls `_make_updates` of a learner in the graph; its draws are `stream` at the count of updates."""
         # The variable, which each draw reads: a loop of updates is traced once.
@@ -266,10 +290,10 @@ class Learner(tf.Module, abc.ABC):
             return self._make_updates(*args)
 
     @abc.abstractmethod
-    def _make_updates(self, inputs, *static):
+    def _make_updates(self, inputs, compiles, *static):
         """Makes updates in the graph with a nest of tensors. Returns a dict of scalars to show.
 
-        Each `static`, hashable, has its own trace.
+        XLA compiles the updates if `compiles`. Each `static`, hashable, has its own trace.
         """
 
     def histograms(self) -> dict[str, Any]:

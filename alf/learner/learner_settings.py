@@ -2,7 +2,7 @@
 """LearnerSettings: the settings that all learners share."""
 
 import dataclasses
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tensorflow as tf
 
@@ -22,8 +22,12 @@ class LearnerSettings:
         max_policy_lag: updates. A step whose action was chosen more updates ago gets weight 0 in the loss and
             is counted in `dropped_steps`. The log says so if that happens to most steps. None keeps all
             steps.
-        jit_compile: whether XLA compiles the loss and its gradient. It makes dense layers faster and
-            convolutions on CPUs slower. Random numbers in the loss follow the seed, but they are other ones.
+        jit_compile: whether XLA compiles all updates of a call of `train` into one program. Small layers
+            become several times as fast. It takes some seconds, once. "auto" does it after 1000 updates on
+            CPUs, unless there are convolutions, which XLA makes slower there, or `debug_summaries` or
+            `summarize_grads_and_vars` keeps tensors of each update. Where XLA cannot, as with
+            `tf.debugging.Assert` or Python code in a loss, the log says why, and the updates are made without
+            it.
         train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.
             Checkpoints hold it. None: no such counter.
         debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards of the
@@ -36,7 +40,7 @@ class LearnerSettings:
 
     max_grad_norm: PositiveFloat | None = None
     max_policy_lag: NonNegativeInt | None = None
-    jit_compile: Annotated[bool, Role.EXECUTION] = False
+    jit_compile: Annotated[bool | Literal["auto"], Role.EXECUTION] = "auto"
     train_step_counter: Annotated[tf.Variable | None, Role.EXECUTION] = None
     debug_summaries: Annotated[bool, Role.EXECUTION] = False
     rollout_summaries: Annotated[bool, Role.EXECUTION] = False

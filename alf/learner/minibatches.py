@@ -56,85 +56,38 @@ def split_in_segments(batch, length, final_state):
     return segments._replace(weight=weight, state=PolicyState(train=state)), prepared
 
 
-def train_in_minibatches(update, batch, num_epochs=1, num_minibatches=1, stop=None):
-    """Splits a batch by its columns into parts, and updates with each part, in the graph.
+def shuffle_in_parts(num_columns, num_epochs, num_minibatches, stream, num_updates):
+    """Shuffles the columns of a batch for every epoch and splits them into minibatches, in the graph.
 
-    A column is an environment or a segment. Columns are shuffled for every epoch. They stay whole, because
-    recurrent policies and returns need the steps in their order.
+    A column is an environment or a segment. Columns stay whole, because recurrent policies and returns need
+    the steps in their order.
 
     Args:
-        update: callable (part of the batch) -> dict of float32 scalars.
-        batch: pair of an `Experience` of [T+1, B, ...] with a state of [B, ...], and a nest of [T+1, B, ...].
-        num_epochs, num_minibatches: passes over the batch, and parts of a pass; the latter must divide B.
-        stop: callable or None, as in `repeat_update`.
+        num_columns, num_epochs, num_minibatches: ints; the last must divide the first.
+        stream: `alf.ops.draws.Stream` of the orders.
+        num_updates: int64 scalar, the updates before the first of these.
 
     Returns:
-        dict of float32 scalars, the averages over the updates.
+        int32 [num_epochs * num_minibatches, num_columns / num_minibatches], the columns of each update; None
+        if there is one update, with all columns.
     """
     if num_epochs * num_minibatches == 1:
-        return update(batch)
+        return None
+    order, orders = tf.range(num_columns), []
+    for epoch in range(num_epochs):
+        with stream.at([(0, num_updates + epoch * num_minibatches)]):
+            order = draws.shuffle(order)
+        orders.append(order)
+    return tf.reshape(tf.stack(orders), (num_epochs * num_minibatches, -1))
+
+
+def select_columns(batch, columns):
+    """Selects columns, int32 [N], of a pair of an `Experience` of [T+1, B, ...] and a nest of [T+1, B, ...].
+
+    The state of the `Experience`, which it keeps, is [B, ...].
+    """
     experience, prepared = batch
-    batch_size = experience.step_type.shape[1]
-
-    def update_with_part(i, order):
-        part, _, order = select_part(i, order, batch_size // num_minibatches)
-        rows = experience._replace(state=()), prepared
-        rows, chosen = tf.nest.map_structure(lambda x: gather(x, part, axis=1), rows)
-        state = tf.nest.map_structure(lambda x: tf.gather(x, part), experience.state)
-        return update((rows._replace(state=state), chosen)), order
-
-    return repeat_update(update_with_part, num_epochs * num_minibatches, tf.range(batch_size), stop)
-
-
-def select_part(i, order, size):
-    """Selects the `i`-th part in passes over N elements, which are shuffled for every pass.
-
-    Args:
-        i: int32 scalar, from 0.
-        order: int32 [N], the numbers of the elements. For the first part in any order, then the order that
-            the last call returned.
-        size: int, elements of a part.
-
-    Returns:
-        int32 [size], the numbers of the elements; bool [size], False where the last part of a pass, which is
-        not full, repeats elements; and the order of this pass.
-    """
-    count = tf.size(order)
-    part = i % -(-count // size)
-    # Shuffled once in a pass, and carried through its parts: all of them must be cut from one order. Else a
-    # pass would take some elements twice and leave others out.
-    order = tf.cond(part == 0, lambda: draws.shuffle(order), lambda: order)
-    places = part * size + tf.range(size)
-    return tf.gather(order, places % count), places < count, order
-
-
-def repeat_update(update, num_updates, carried, stop=None):
-    """Updates several times, in the graph; returns the averages of the scalars from `update`.
-
-    Args:
-        update: callable (i, carried) -> dict of float32 scalars, the same keys every time, and carried.
-        num_updates: int32 scalar, at least 1.
-        carried: nest of tensors that each update passes to the next one.
-        stop: callable (dict from `update`) -> bool scalar, whether to skip the remaining updates. None: all
-            updates are made.
-    """
-    stop = stop or (lambda summary: tf.constant(False))
-    # A function of its own, because TensorFlow does not use oneDNN for operations directly in the body of a
-    # loop. That makes convolutions a third slower.
-    update = tf.function(update, autograph=False)
-
-    def body(i, carried, totals, stopped):
-        summary, carried = update(i, carried)
-        totals = tf.nest.map_structure(tf.add, totals, summary)
-        return i + 1, carried, totals, stop(summary)
-
-    # The first update is outside the loop, because a loop must know the structure of its sums before it
-    # starts.
-    first, carried = update(tf.constant(0), carried)
-    count, _, totals, _ = tf.while_loop(
-        lambda i, carried, totals, stopped: (i < num_updates) & ~stopped,
-        body,
-        (tf.constant(1), carried, first, stop(first)),
-        parallel_iterations=1,
-    )
-    return tf.nest.map_structure(lambda total: total / tf.cast(count, total.dtype), totals)
+    rows = experience._replace(state=()), prepared
+    rows, prepared = tf.nest.map_structure(lambda x: gather(x, columns, axis=1), rows)
+    state = tf.nest.map_structure(lambda x: tf.gather(x, columns), experience.state)
+    return rows._replace(state=state), prepared

@@ -13,14 +13,17 @@ from alf.core.annotations import Array
 from alf.core.credit import Credit
 from alf.core.devices import HOST
 from alf.core.nest_utils import zeros_from_spec
-from alf.core.tf_runtime import GraphFunction, parallel
+from alf.core.tf_runtime import parallel
 from alf.data_structures import Experience, PolicyState, count_transitions
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
 from alf.learner.learner_settings import LearnerSettings
-from alf.learner.minibatches import repeat_update, select_part
 from alf.learner.optimizers import OptimizerSetting
+from alf.ops import draws
 from alf.replay import SequenceReplayer
+
+# Updates whose sequences are read at the same time, and the bytes of these.
+_MOST_AT_ONCE, _MOST_BYTES = 64, 2**26
 
 
 @configurable("alf.learner")
@@ -84,7 +87,7 @@ class ReplayLearner(Learner):
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
-        self._train_on = GraphFunction(self._trace_updates)
+        self._num_at_once, self._most_at_once = 0, self._count_at_once(replayer)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
@@ -180,54 +183,98 @@ class ReplayLearner(Learner):
 
     def _train_on_part(self, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty without updates."""
-        if not num_updates or (self._takes_all and replayer.num_sequences(self._length) == 0):
-            return {}
-        # A tensor, because a fractional ratio gives another number at each call: one trace serves all
-        # numbers.
-        return self._train_on(tf.constant(num_updates), replayer)
+        if not self._takes_all:
+            # As many at a time as the greatest number so far, with one program for this and all smaller ones.
+            self._num_at_once = max(self._num_at_once, min(num_updates, self._most_at_once))
+        elif num_updates:
+            num_sequences = int(tf.size(replayer.all_sequences(self._length).start))
+            num_updates *= -(-num_sequences // self._size)
+            self._num_at_once = self._most_at_once
+        summaries, start = [], int(self.progress.updates)
+        for first in range(0, num_updates, self._num_at_once or 1):
+            count = min(self._num_at_once, num_updates - first)
+            # Tensors, because a fractional ratio gives another number at each call: one trace serves all
+            # numbers.
+            inputs = tuple(map(tf.constant, (first, count, start)))
+            summaries.append((count, self._train_on(inputs, replayer, self._num_at_once)))
+        if len(summaries) < 2:
+            return summaries[0][1] if summaries else {}
+        # The mean over all updates.
+        return {
+            name: tf.add_n([count * summary[name] for count, summary in summaries]) / num_updates
+            for name in summaries[0][1]
+        }
 
-    def _make_updates(self, num_updates, replayer):
-        """Makes updates in the graph with drawn sequences, or so many passes over all sequences."""
-        policy, order = self.policy, ()
-        if self._takes_all:
-            # In the graph, and minibatches have one size also if the buffer holds fewer sequences: one trace
-            # serves the buffer while it grows.
-            with tf.device(HOST):
-                sequences = replayer.all_sequences(self._length)
-                order = tf.range(tf.size(sequences.start))
-                num_updates *= -(-tf.size(order) // self._size)
+    def _make_updates(self, inputs, compiles, replayer, number):
+        """Makes at most `number` updates in the graph with sequences that are read before the first of them.
 
-        def update_once(i, order):
-            # The buffer is in main memory, and so is all that finds rows in it: only the batch leaves.
-            with tf.device(HOST):
-                if not self._takes_all:
-                    batch, chosen, weight = replayer.sample(self._size, self._length, self.progress)
-                else:
-                    part, is_new, order = select_part(i, order, self._size)
-                    chosen = tf.nest.map_structure(lambda x: tf.gather(x, part), sequences)
-                    # In the last batch of a pass, sequences of the pass that fill it do not count.
-                    batch, weight = replayer.gather(chosen, self._length), tf.cast(is_new, tf.float32)
-            # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
-            # date. A file may hold info and recurrent states that this policy does not have.
-            train = policy.state_spec.train
-            state = PolicyState(
-                zeros_from_spec(policy.data_transformer.state_spec, weight.shape[0]),
-                batch.state.train if tf.nest.flatten(train) else train,
-            )
-            info = batch.info if tf.nest.flatten(policy.info_spec) else ()
-            batch = batch._replace(info=info, state=state)
-            batch, lag = self._update.prepare(batch, policy.data_transformer.context, weight)
-            summary, priority = self._update(batch)
-            if tf.is_tensor(priority):
-                # After the update: no priority changes if the update fails.
-                with tf.control_dependencies(tf.nest.flatten(summary)), tf.device(HOST):
-                    if self._takes_all:
-                        chosen = tf.nest.map_structure(lambda x: tf.boolean_mask(x, is_new), chosen)
-                        priority = tf.boolean_mask(priority, is_new)
-                    replayer.update_priorities(chosen, priority)
-            return {**summary, **lag}, order
+        `inputs` are int32 scalars: with `whole_replay_buffer_training` the first minibatch in the passes over
+        the buffer; the number of updates; the count of updates when the passes began.
+        """
+        policy, (first, num_updates, start) = self.policy, inputs
+        # The buffer is in main memory, and so is all that finds rows in it: only the batch leaves.
+        with tf.device(HOST):
+            if self._takes_all:
+                chosen, used = self._choose_in_turn(replayer, first, start, number)
+                batch, weight = replayer.gather(chosen, self._length), 1.0
+            else:
+                batch, chosen, weight = replayer.sample(self._size, self._length, self.progress, number)
+                used = tf.constant(True)
+            used &= tf.range(number * self._size) < num_updates * self._size
+            weight *= tf.cast(used, tf.float32)
+        # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
+        # date. A file may hold info and recurrent states that this policy does not have.
+        train = policy.state_spec.train
+        state = PolicyState(
+            zeros_from_spec(policy.data_transformer.state_spec, weight.shape[0]),
+            batch.state.train if tf.nest.flatten(train) else train,
+        )
+        info = batch.info if tf.nest.flatten(policy.info_spec) else ()
+        batch = batch._replace(info=info, state=state)
+        batch, lag = self._update.prepare(batch, policy.data_transformer.context, weight)
+        parts = None if number == 1 else tf.reshape(tf.range(number * self._size), (number, -1))
+        summary, priority = self._loop.run(batch, parts, num_updates, compiles)
+        if tf.is_tensor(priority):
+            # After the updates: no priority changes if one fails.
+            with tf.control_dependencies(tf.nest.flatten(summary)), tf.device(HOST):
+                chosen = tf.nest.map_structure(lambda x: tf.boolean_mask(x, used), chosen)
+                replayer.update_priorities(chosen, tf.boolean_mask(tf.reshape(priority, (-1,)), used))
+        return {**summary, **lag}
 
-        return repeat_update(update_once, num_updates, order)
+    def _choose_in_turn(self, replayer, first, start, number):
+        """Chooses the sequences of `number` minibatches in passes over a buffer, which is shuffled for each.
+
+        Returns:
+            `Sequences` of [number * size]; bool [number * size], False where the last minibatch of a pass,
+            which is not full, repeats sequences.
+        """
+        sequences, stream = replayer.all_sequences(self._length), self.stream.spawn(1)
+        count = tf.size(sequences.start)
+        num_parts = -(-count // self._size)  # of a pass
+
+        def shuffle(i):
+            # At the count of updates when the pass begins: its order is the same in each call.
+            with stream.at([(0, start + i - i % num_parts)]):
+                return draws.shuffle(tf.range(count))
+
+        def choose(i, order, chosen, is_new):
+            order = tf.cond(i % num_parts == 0, lambda: shuffle(i), lambda: order)
+            places = i % num_parts * self._size + tf.range(self._size)
+            chosen = chosen.write(i - first, tf.gather(order, places % count))
+            return i + 1, order, chosen, is_new.write(i - first, places < count)
+
+        arrays = [tf.TensorArray(dtype, number, element_shape=(self._size,)) for dtype in (tf.int32, tf.bool)]
+        _, _, chosen, is_new = tf.while_loop(
+            lambda i, *_: i < first + number, choose, (first, shuffle(first), *arrays), parallel_iterations=1
+        )
+        chosen, is_new = tf.reshape(chosen.stack(), (-1,)), tf.reshape(is_new.stack(), (-1,))
+        return tf.nest.map_structure(lambda x: tf.gather(x, chosen), sequences), is_new
+
+    def _count_at_once(self, replayer):
+        """Returns the most updates whose sequences are read at the same time, an int."""
+        rows = self.policy.data_transformer.context + self._length + 1
+        row = sum(spec.shape.num_elements() * spec.dtype.size for spec in tf.nest.flatten(replayer.row_spec))
+        return max(1, min(_MOST_AT_ONCE, _MOST_BYTES // (rows * row * self._size)))
 
     def get_state(self) -> Any:
         # The fraction of an update left, and the start of the replay ratio.

@@ -11,12 +11,11 @@ from alf.algorithms import Algorithm
 from alf.config.kinds import PositiveInt
 from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Array
-from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, count_transitions
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
 from alf.learner.learner_settings import LearnerSettings
-from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
+from alf.learner.minibatches import merge_unrolls, shuffle_in_parts, split_in_segments
 from alf.learner.optimizers import OptimizerSetting
 from alf.replay import OneTimeReplayer, UnrollReplayer
 
@@ -67,7 +66,6 @@ class UnrollLearner(Learner):
         self._num_minibatches = num_minibatches
         self._mini_batch_size = mini_batch_size
         self._recurrence = recurrence
-        self._train_on = GraphFunction(self._trace_updates)
 
     def check_batch(self, num_unrolls: int, unroll_length: int, batch_size: int) -> None:
         policy = self.policy
@@ -99,7 +97,7 @@ class UnrollLearner(Learner):
         # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
         return self._train_on((experience, tf.constant(num_fresh))), experience
 
-    def _make_updates(self, inputs):
+    def _make_updates(self, inputs, compiles):
         """Makes the updates of one batch, in the graph; its first `num_fresh` unrolls are new."""
         experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
@@ -108,8 +106,11 @@ class UnrollLearner(Learner):
         batch, lag = self._update.prepare(merge_unrolls(experience))
         if self._recurrence not in (None, num_time_steps - 1):
             batch = split_in_segments(batch, self._recurrence, getattr(self.policy, "final_state", None))
-        splits, stop = (self._num_epochs, num_minibatches), self.algorithm.stops_early
-        summary = train_in_minibatches(lambda part: self._update(part)[0], batch, *splits, stop)
+        # A stream of its own: the first update draws at the same count.
+        split = batch[0].step_type.shape[1], self._num_epochs, num_minibatches
+        parts = shuffle_in_parts(*split, self.stream.spawn(1), self.progress.updates)
+        num_updates = tf.constant(self._num_epochs * num_minibatches)
+        summary, _ = self._loop.run(batch, parts, num_updates, compiles)
         # After the updates. Without an order, a schedule might read the steps before or after the sum.
         with tf.control_dependencies(tf.nest.flatten(summary)):
             # Older unrolls were counted when they were fresh.

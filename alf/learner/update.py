@@ -21,8 +21,8 @@ NOT_FINITE = "ALF: not finite: "  # the start of an error's message; then the cu
 class Update:
     """Makes updates of the weights, in the graph.
 
-    A learner (`UnrollLearner`, `ReplayLearner`) chooses a batch, calls `prepare` with it, and calls this
-    object with the prepared batch or with parts of it: each call is one update.
+    A learner (`UnrollLearner`, `ReplayLearner`) chooses a batch and calls `prepare` with it. `UpdateLoop`
+    calls this object with the prepared batch or with parts of it: each call is one update.
 
     Args:
         algorithm: `Algorithm`.
@@ -33,6 +33,7 @@ class Update:
 
     Attributes:
         peers: `Peers`.
+        has_replicas: bool, whether replicas compute the loss.
         rollout: as `Learner.rollout`.
     """
 
@@ -46,16 +47,10 @@ class Update:
         is_vector = self._policy.data_transformer.reward_spec.shape.rank > 0
         self._sums_rewards = is_vector and not algorithm.uses_vector_reward
         self.rollout, self._last_values = (), LastValues()
-        # The loss and its gradient are the part that XLA or replicas compute; the rest of an update stays the
-        # same.
+        # The loss and its gradient are the part that replicas compute; the rest of an update stays the same.
         self._compute = self.loss_and_gradients
-        if settings.jit_compile and strategy is not None:
-            raise ConfigError(
-                "LearnerSettings.jit_compile is True: XLA cannot compile for a strategy of replicas"
-            )
-        if settings.jit_compile:
-            self._compute = tf.function(self.loss_and_gradients, autograph=False, jit_compile=True)
-        elif strategy is not None:
+        self.has_replicas = strategy is not None
+        if strategy is not None:
             self._compute = Replicas(strategy, self.loss_and_gradients).compute
 
     def prepare(self, batch, context=0, weight=1.0):
@@ -82,7 +77,7 @@ class Update:
         if self._sums_rewards:
             batch = self._policy.data_transformer.reward_weighting.transform(batch)
         # Row t with the step to row t + 1 is a transition, unless row t + 1 begins an episode.
-        is_trained = tf.not_equal(batch.step_type[1:], FIRST)
+        is_trained = tf.not_equal(batch.step_type[1:], FIRST) & (tf.convert_to_tensor(weight) > 0)
         # Actors read the version before the weights, so this is never less than the true lag. Steps of a file
         # have none.
         version = batch.policy_version[:-1]
@@ -109,11 +104,16 @@ class Update:
         batch = batch._replace(weight=weight)
         return (batch, self._algorithm.preprocess(batch)), summary
 
-    def __call__(self, batch):
+    def __call__(self, batch, fails=True):
         """Makes one update in the graph with a pair from `prepare`, or with some of its columns.
 
+        Args:
+            batch: the pair.
+            fails: whether an update that is not finite is an error, before it changes a variable. False: the
+                caller looks at the result and takes the changes back. XLA knows no errors.
+
         Returns:
-            dict of float32 scalars to show, and `LossInfo.priority`.
+            dict of float32 scalars to show; `LossInfo.priority`; bool scalar, whether the update is finite.
         """
         train_info, loss_info, gradients = self._compute(batch)
         experience, _ = batch
@@ -124,7 +124,9 @@ class Update:
             learning_rates, norms = optimizer.learning_rates(), optimizer.norms(gradients)
         # A norm of norms: one scalar, which is not finite if any number of a gradient is not.
         norm = tf.linalg.global_norm(norms)
-        is_checked = _check_finite(loss, norm, [*learning_rates.values()], experience)
+        # A few scalars are tested at each update. The whole batch is searched only after a failure.
+        is_finite = tf.reduce_all([tf.math.is_finite(x) for x in (loss, norm, *learning_rates.values())])
+        checked = [self.check_finite(is_finite, lambda: batch)] if fails else []
         summary = {"loss": loss, "gradient_norm": norm, **learning_rates}
         summary = add_scalars(summary, loss_info.extra or {}, "calc_loss (LossInfo.extra)")
         scalars = self._algorithm.summarize_train(experience, train_info, loss_info)
@@ -132,7 +134,7 @@ class Update:
         # The single-threaded executor runs operations that do not depend on each other in any order. Weights
         # that are not finite could not be repaired, so everything that changes a variable waits for the
         # check.
-        with tf.control_dependencies([is_checked]):
+        with tf.control_dependencies(checked):
             limited = optimizer.limit(gradients, norms) if optimizer else gradients
             # Before the optimizer is applied, with the gradients before `max_grad_norm`.
             self._keep_last(experience, gradients)
@@ -149,7 +151,30 @@ class Update:
             if self._settings.train_step_counter is not None:
                 self._settings.train_step_counter.assign_add(1)
             # New tensors: operations that the caller makes depend on them wait for the weights, too.
-            return tf.nest.map_structure(tf.identity, (summary, loss_info.priority))
+            return tf.nest.map_structure(tf.identity, (summary, loss_info.priority, is_finite))
+
+    def check_finite(self, is_finite, find_batch):
+        """Fails in the graph unless `is_finite`; the error names what is not finite.
+
+        Args:
+            is_finite: bool scalar.
+            find_batch: callable () -> the pair of the update, which is called in a branch of the graph.
+
+        Returns:
+            a bool scalar. Operations that must not run after a failure must depend on it.
+        """
+
+        def fail():
+            experience, _ = find_batch()
+            rates = [] if self._optimizer is None else [*self._optimizer.learning_rates().values()]
+            culprit = tf.where(_is_finite(rates), "", "learning_rate")
+            culprit = tf.where(_is_finite(experience.observation), culprit, "observation")
+            culprit = tf.where(_is_finite(experience.reward), culprit, "reward")
+            failed = tf.raw_ops.Assert(condition=is_finite, data=[tf.strings.join([NOT_FINITE, culprit])])
+            with tf.control_dependencies([failed]):
+                return tf.constant(False)
+
+        return tf.cond(is_finite, lambda: tf.constant(True), fail)
 
     def loss_and_gradients(self, batch):
         """Returns the results of `train_step` and `calc_loss`, and a dict of the gradients by group."""
@@ -319,24 +344,7 @@ def _name_variables(groups, values=None):
     return found
 
 
-def _check_finite(loss, norm, learning_rates, batch):
-    """Fails in the graph if the loss, the gradient's norm or a learning rate is not finite.
-
-    Returns a bool scalar. Operations that must not run after a failure must depend on it.
-    """
-
-    def all_finite(nest):
-        floats = [x for x in tf.nest.flatten(nest) if x.dtype.is_floating]
-        return tf.reduce_all([tf.reduce_all(tf.math.is_finite(x)) for x in floats])
-
-    def fail():
-        culprit = tf.where(all_finite(learning_rates), "", "learning_rate")
-        culprit = tf.where(all_finite(batch.observation), culprit, "observation")
-        culprit = tf.where(all_finite(batch.reward), culprit, "reward")
-        failed = tf.raw_ops.Assert(condition=is_finite, data=[tf.strings.join([NOT_FINITE, culprit])])
-        with tf.control_dependencies([failed]):
-            return tf.constant(False)
-
-    # A few scalars are tested at each update. The whole batch is searched only after a failure.
-    is_finite = tf.reduce_all([tf.math.is_finite(x) for x in (loss, norm, *learning_rates)])
-    return tf.cond(is_finite, lambda: tf.constant(True), fail)
+def _is_finite(nest):
+    """Returns whether all floats of a nest are finite, bool scalar."""
+    floats = [x for x in tf.nest.flatten(nest) if x.dtype.is_floating]
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(x)) for x in floats])

@@ -273,8 +273,11 @@ class UniformReplayer(BufferReplayer):
 
     name = "uniform"
 
-    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
+    def sample(
+        self, batch_size: int, length: int, progress: Progress, num_batches: int = 1
+    ) -> tuple[Experience, Sequences, Array]:
         del progress
+        count = num_batches * batch_size
         self._check_length(length)
         low, high = self.starts(length)
         ends = tf.cumsum(high - low)
@@ -284,10 +287,10 @@ class UniformReplayer(BufferReplayer):
         # One number for (environment, start, column): environments with more sequences are drawn more often.
         # In int64, because TensorFlow takes random bits modulo the range, which is uneven unless the range is
         # far smaller than the type's.
-        drawn = draws.integers((batch_size,), 0, total)
+        drawn = draws.integers((count,), 0, total)
         nth, column = drawn // self.batch_size, drawn % self.batch_size
         # An environment without sequences ends where the one before ends: "right" passes it over.
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
         start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
         sequences = Sequences(env, column, start)
-        return self.gather(sequences, length), sequences, tf.ones(batch_size)
+        return self.gather(sequences, length), sequences, tf.ones(count)

@@ -88,21 +88,31 @@ class HybridReplayer(SequenceReplayer):
         online, offline = (Sequences(*(tf.gather(x, part) for x in sequences)) for part in parts)
         batch = _join(self._online.gather(online, length), self.offline.gather(_flip_env(offline), length))
         order = tf.math.invert_permutation(order)
-        time_steps = tf.nest.map_structure(lambda x: tf.gather(x, order, axis=1), batch._replace(state=()))
-        return time_steps._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, order), batch.state))
+        return _select(batch, order)
 
-    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
+    def sample(
+        self, batch_size: int, length: int, progress: Progress, num_batches: int = 1
+    ) -> tuple[Experience, Sequences, Array]:
         if batch_size < 2:
             raise ConfigError(
                 f"mini_batch_size is {batch_size}: with an offline buffer it must be at least 2"
             )
         # The same split in every batch, so that shapes are known while tracing.
         num_offline = min(max(round(self._proportion * batch_size), 1), batch_size - 1)
-        online, *online_drawn = self._online.sample(batch_size - num_offline, length, progress)
-        offline, sequences, weight = self.offline.sample(num_offline, length, progress)
+        num_online = batch_size - num_offline
+        online, *online_drawn = self._online.sample(num_online, length, progress, num_batches)
+        offline, sequences, weight = self.offline.sample(num_offline, length, progress, num_batches)
         # The online part first, as `_join` puts it: a row of `drawn` names a column of the batch.
         drawn = concat([online_drawn, [_flip_env(sequences), weight]], axis=0)
-        return _join(online, offline), *drawn
+        joined = _join(online, offline)
+        if num_batches == 1:
+            return joined, *drawn
+        # All online parts are in front: each batch gets its own two parts.
+        parts = tf.range(num_batches * num_online), tf.range(num_batches * num_offline)
+        parts = tf.reshape(parts[0], (num_batches, -1)), tf.reshape(parts[1], (num_batches, -1))
+        order = tf.reshape(tf.concat([parts[0], num_batches * num_online + parts[1]], axis=1), (-1,))
+        drawn = tf.nest.map_structure(lambda x: tf.gather(x, order), drawn)
+        return _select(joined, order), *drawn
 
     def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
         # The offline replayer's draws do not change.
@@ -124,6 +134,12 @@ class HybridReplayer(SequenceReplayer):
 
     def load(self, path: str) -> None:
         self._online.load(path)
+
+
+def _select(batch, columns):
+    """Returns the columns, int [N], of an `Experience` of [T+1, B, ...] with a state of [B, ...]."""
+    time_steps = tf.nest.map_structure(lambda x: tf.gather(x, columns, axis=1), batch._replace(state=()))
+    return time_steps._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, columns), batch.state))
 
 
 def check_same_rows(ours, theirs):

@@ -79,7 +79,9 @@ class PrioritizedReplayer(BufferReplayer):
         super().clear()
         self._fill_tree(self._length)
 
-    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
+    def sample(
+        self, batch_size: int, length: int, progress: Progress, num_batches: int = 1
+    ) -> tuple[Experience, Sequences, Array]:
         self._check_length(length)
         # Only a run that changes its length, or the first draw, pays for filling the tree.
         tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
@@ -87,12 +89,13 @@ class PrioritizedReplayer(BufferReplayer):
         with tf.control_dependencies([self._assert_any(total, length)]):
             # In float64, as the tree is: a float32 is one of 2^23 numbers, so in a large buffer some
             # sequences would never be hit, and the sums would lose small priorities beside large ones.
-            targets = draws.uniform((batch_size,), tf.float64) * total
+            targets = draws.uniform((num_batches * batch_size,), tf.float64) * total
         rows = self._tree.find(targets)
         probability = self._tree.get(rows) / total
         beta = tf.cast(self._beta(progress), tf.float64)
         # (1 / P)^beta divided by its largest value in the batch, which belongs to the smallest probability.
-        weight = (probability / tf.reduce_min(probability)) ** -beta
+        ratio = tf.reshape(probability, (num_batches, batch_size))
+        weight = tf.reshape((ratio / tf.reduce_min(ratio, axis=1, keepdims=True)) ** -beta, (-1,))
         sequences = self.sequences_at(rows)
         return self.gather(sequences, length), sequences, tf.cast(weight, tf.float32)
 

@@ -129,21 +129,24 @@ class SequenceReplayer(Replayer):
         """Returns the number of sequences from which `sample` draws, int64 scalar. They overlap."""
 
     @abc.abstractmethod
-    def sample(self, batch_size: int, length: int, progress: Progress) -> tuple[Experience, Sequences, Array]:
+    def sample(
+        self, batch_size: int, length: int, progress: Progress, num_batches: int = 1
+    ) -> tuple[Experience, Sequences, Array]:
         """Draws sequences with replacement.
 
         Args:
-            batch_size: int, the number of sequences.
+            batch_size: int, the number of sequences of a batch.
             length: int, environment steps of each sequence.
             progress: `Progress` of the run, for schedules.
+            num_batches: int. N = num_batches * batch_size sequences are drawn, one batch after another.
 
         Returns:
-            experience: `Experience` of [context + length + 1, batch_size, ...]. The sequences begin at index
-                `context`, where the recurrent state is `state.train` [batch_size, ...]. `state.transformer`
-                is zeros or ().
+            experience: `Experience` of [context + length + 1, N, ...]. The sequences begin at index
+                `context`, where the recurrent state is `state.train` [N, ...]. `state.transformer` is zeros
+                or ().
             sequences: the `Sequences` that were drawn.
-            weight: float32 [batch_size], at most 1, a factor of each sequence's loss that corrects for how
-                often the sequence is drawn; 1 if all sequences are drawn with the same probability.
+            weight: float32 [N], at most 1, a factor of each sequence's loss that corrects for how often the
+                sequence is drawn; 1 if all sequences are drawn with the same probability.
 
         Raises:
             InvalidArgumentError: if it holds no whole sequence yet (`num_sequences` is 0).

@@ -40,7 +40,7 @@ def make_replay_learner(algorithm=Quadratic, **settings):
 def list_operations(learner):
     """The names of all operations of a learner's updates, those of the functions that they call included."""
     names = []
-    for traced in learner._train_on._function._list_all_concrete_functions():
+    for traced in learner._graph._function._list_all_concrete_functions():
         definition = traced.graph.as_graph_def(add_shapes=False)
         nodes = [*definition.node, *(node for f in definition.library.function for node in f.node_def)]
         names += [node.name for node in nodes]

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""merge_unrolls: its order. Segments: rows, states. Minibatches: each column once an epoch, an early end."""
+"""merge_unrolls: its order. Segments: rows, states. Minibatches: each column once an epoch."""
 
 import functools
 
@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from alf.data_structures import Experience, PolicyState
-from alf.learner.minibatches import merge_unrolls, split_in_segments, train_in_minibatches
+from alf.learner.minibatches import merge_unrolls, select_columns, shuffle_in_parts, split_in_segments
+from alf.ops.draws import Stream
 
 T, B = 3, 6
 
@@ -21,63 +22,35 @@ def make_batch():
     return Experience(**fields), {"prepared": x}
 
 
-class Recorder:
-    """An update that notes what it was given."""
-
-    def __init__(self, size):
-        self.parts = tf.Variable(tf.zeros((0, T + 1, size), tf.int32), shape=(None, T + 1, size))
-
-    def __call__(self, part):
-        batch, prepared = part
-        size = batch.step_type.shape[1]
-        for x in (batch.observation["a"][..., 0], batch.observation["b"], batch.reward, prepared["prepared"]):
-            tf.debugging.assert_equal(x, batch.step_type)
-        tf.debugging.assert_equal(batch.state.train[0], batch.step_type[0])
-        assert batch.observation["a"].shape == (T + 1, size, 1)
-        parts = tf.concat([self.parts, batch.step_type[tf.newaxis]], axis=0)
-        self.parts.assign(parts)
-        return {"first": tf.cast(batch.step_type[0, 0], tf.float32), "count": tf.constant(1.0)}
-
-
 @functools.cache
-def run(num_epochs, num_minibatches, stop=None):
-    """Trains in a graph; returns the parts of the batch, and the summary."""
-    tf.random.set_seed(0)
-    recorder = Recorder(B // num_minibatches)
-    train = tf.function(
-        lambda: train_in_minibatches(recorder, make_batch(), num_epochs, num_minibatches, stop=stop)
-    )
-    summary = train()
-    return recorder.parts.numpy(), summary
+def split(num_epochs, num_minibatches):
+    """Returns the minibatches of all epochs, one for each update."""
+    shuffle = tf.function(lambda: shuffle_in_parts(B, num_epochs, num_minibatches, Stream(0), tf.constant(5)))
+    return [select_columns(make_batch(), columns) for columns in shuffle()]
 
 
-@pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 1), (1, 3), (5, 2)])
+@pytest.mark.parametrize("num_epochs, num_minibatches", [(1, 3), (5, 2)])
 def test_every_environment_comes_once_in_each_epoch(num_epochs, num_minibatches):
-    parts, summary = run(num_epochs, num_minibatches)
-    assert len(parts) == num_epochs * num_minibatches
-    np.testing.assert_array_equal(
-        parts - parts[:, :1], np.broadcast_to(10 * np.arange(T + 1)[:, None], parts.shape)
-    )
-    epochs = parts[:, 0].reshape(num_epochs, B)
+    batches = split(num_epochs, num_minibatches)
+    assert len(batches) == num_epochs * num_minibatches
+    for experience, prepared in batches:
+        rows = experience.step_type
+        assert rows.shape == (T + 1, B // num_minibatches)
+        np.testing.assert_array_equal(rows - rows[:1], 10 * np.arange(T + 1)[:, None] + 0 * rows)
+        for x in (experience.observation["a"][..., 0], experience.reward, prepared["prepared"]):
+            np.testing.assert_array_equal(x, rows)
+        np.testing.assert_array_equal(experience.state.train[0], rows[0])
+    epochs = np.reshape([experience.step_type[0] for experience, _ in batches], (num_epochs, B))
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(B), (num_epochs, 1)))
-    assert float(summary["first"]) == pytest.approx(parts[:, 0, 0].mean()) and float(summary["count"]) == 1
 
 
 def test_every_epoch_is_shuffled_anew():
-    epochs = run(5, 2)[0][:, 0].reshape(5, B)
+    epochs = np.reshape([experience.step_type[0] for experience, _ in split(5, 2)], (5, B))
     assert len({tuple(epoch) for epoch in epochs}) > 2 and list(range(B)) not in epochs.tolist()
 
 
-@pytest.mark.parametrize("stop_after", [1, 4])
-def test_training_ends_early_if_it_is_told_to(stop_after):
-    updates = tf.Variable(0)
-
-    def stop(summary):
-        return updates.assign_add(1) >= stop_after
-
-    parts, summary = run(3, 2, stop=stop)
-    assert len(parts) == stop_after
-    assert float(summary["first"]) == pytest.approx(parts[:, 0, 0].mean())
+def test_one_update_takes_the_batch_as_it_is():
+    assert shuffle_in_parts(B, 1, 1, Stream(0), tf.constant(5)) is None
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 6])

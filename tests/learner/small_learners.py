@@ -73,7 +73,7 @@ def without_graph(learner):
     def update(tensors):
         tf.config.run_functions_eagerly(True)
         try:
-            return learner._make_updates(tensors)
+            return learner._make_updates(tensors, False)
         finally:
             tf.config.run_functions_eagerly(False)
 

@@ -55,11 +55,12 @@ class CountingReplayLearner(ReplayLearner):
         self.sources = collections.deque()
         self._train_on = self._count_updates
 
-    def _count_updates(self, num_updates, replayer):
-        self.sources.append(replayer)
-        if self._takes_all:  # so many passes
-            num_updates *= -(-len(replayer.all_sequences(self._length).start) // self._size)
-        self.progress.updates.assign_add(int(num_updates))
+    def _count_updates(self, inputs, replayer, number):
+        first, count, _ = map(int, inputs)
+        if not first:
+            self.sources.append(replayer)
+        assert 0 < count <= number
+        self.progress.updates.assign_add(count)
         return {"loss": 0.0, **LAGS}
 
 
