@@ -76,6 +76,13 @@ class NStep(tf.Module):
         """Selects the rows where transitions start from a nest of [L+1, B, ...]: a nest of [R, B, ...]."""
         return tf.nest.map_structure(lambda x: x[self._burn_in : -self._n], nest)
 
+    def select_ends(self, nest: Nest, end: Array) -> Nest:
+        """Selects the rows where transitions end from a nest of [L+1, B, ...]: a nest of [R, B, ...]."""
+        return tf.nest.map_structure(lambda x: self._select_ends(x[self._burn_in :], end), nest)
+
+    def _select_ends(self, x, end):  # row 0 of x is the first row that trains
+        return x[1:] if self._n == 1 else returns.take_time_steps(x, end)
+
     def evaluate_starts_and_ends(
         self,
         network: Callable[..., Any],
@@ -98,14 +105,10 @@ class NStep(tf.Module):
             the outputs [R, B, ...] at the starts, None without `learns`; and the outputs at the ends, without
             gradient.
         """
-
-        def select_ends(x):  # row 0 of x is the first row that trains
-            return x[1:] if self._n == 1 else returns.take_time_steps(x, end)
-
         b, observation = self._burn_in, experience.observation
         if not self._is_recurrent:
             # Two calls, because only the one for the starts must keep what the gradient needs.
-            ends = tf.nest.map_structure(select_ends, observation)
+            ends = self.select_ends(observation, end)
             starts = network(self.select_starts(observation), (), None, True)[0] if learns else None
             return starts, tf.stop_gradient(network(ends, (), None, False)[0])
         is_first = tf.equal(experience.step_type, FIRST)
@@ -117,7 +120,7 @@ class NStep(tf.Module):
             state = tf.nest.map_structure(tf.stop_gradient, state)
         after = tf.nest.map_structure(lambda x: x[b:], observation)
         outputs, _ = network(after, state, is_first[b:], learns)
-        return outputs[: -self._n] if learns else None, tf.stop_gradient(select_ends(outputs))
+        return outputs[: -self._n] if learns else None, tf.stop_gradient(self._select_ends(outputs, end))
 
 
 def action_to_index(action: Array, action_spec: Any) -> Array:

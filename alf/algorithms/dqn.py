@@ -13,6 +13,7 @@ from alf.config.settings import configurable
 from alf.core.annotations import Array, Nest
 from alf.data_structures import Experience, LossInfo
 from alf.ops import losses, td_losses
+from alf.policies.action_distributions import split_mask
 from alf.policies.off_policy import EpsilonGreedyPolicy
 from alf.schedules import ScheduledFraction
 
@@ -26,7 +27,8 @@ class DqnAlgorithm(Algorithm):
         target = r_1 + gamma r_2 + ... + gamma^(n-1) r_n + gamma^n Q_target(s_n, argmax_a Q(s_n, a))
         td_error = target - Q(s_0, a_0)
 
-    Without `double`, Q_target also chooses the action. There is no correction for the policy that acted.
+    Without `double`, Q_target also chooses the action. There is no correction for the policy that acted. With
+    `EpsilonGreedyPolicy.action_mask_key`, the action is one that the mask of s_n allows.
 
     `QValueNetwork` is dueling (arXiv 1511.06581). It may be recurrent; then sequences start from the stored
     state. A sequence of `mini_batch_length` L has L - burn_in - n_step + 1 transitions, and the mean of their
@@ -75,13 +77,22 @@ class DqnAlgorithm(Algorithm):
 
         Returns:
             the `Transitions` [R, B], and values of all A actions, float32 [R, B, A]: at the starts (with
-            gradient), at the ends, and from the target network at the ends.
+            gradient), at the ends, and from the target network at the ends. At the ends,
+            `losses.FORBIDDEN_LOGIT` stands for the value of an action that the mask forbids.
         """
+        observation, mask = split_mask(experience.observation, self.policy.action_mask_key)
+        experience = experience._replace(observation=observation)
         transitions = self._n_step.make_transitions(experience, self.progress)
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
         state = experience.state.train
         q, next_q = evaluate(self.policy.network, experience, state, end)
         _, next_target_q = evaluate(self._target_network, experience, state, end, learns=False)
+        if mask is not None:
+            # Only here: the action at the start was taken, whatever its mask says.
+            next_mask = self._n_step.select_ends(mask, end)
+            next_q, next_target_q = (
+                self.policy.actions.params(x, next_mask) for x in (next_q, next_target_q)
+            )
         return transitions, q, next_q, next_target_q
 
     def next_value(self, next_q: Array, next_target_q: Array) -> Array:
@@ -89,7 +100,7 @@ class DqnAlgorithm(Algorithm):
 
         Args:
             next_q, next_target_q: float32 [R, B, A], the values of all A actions there, by the network that
-                learns and by the target network.
+                learns and by the target network; `losses.FORBIDDEN_LOGIT` of actions that the mask forbids.
 
         Returns:
             float32 [R, B].

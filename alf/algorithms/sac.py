@@ -20,6 +20,7 @@ from alf.networks import CriticsNetwork
 from alf.networks.heads import check_network
 from alf.ops import draws, losses, td_losses
 from alf.ops.unit_box import action_to_unit_box
+from alf.policies.action_distributions import split_mask
 from alf.policies.off_policy import SacPolicy
 from alf.schedules import ScheduledFraction
 
@@ -62,8 +63,8 @@ class SacAlgorithm(Algorithm):
         initial_alpha: number above 0, the initial temperature: the weight of entropy against reward.
         train_alpha: bool, whether the temperature is trained; otherwise it stays `initial_alpha`.
         target_entropy: number in nats; training changes the temperature until the policy has this entropy.
-            None means -D for a box of D numbers, and 0.4 log N for N discrete actions. The paper's 0.98 log N
-            is nearly the uniform policy.
+            None means -D for a box of D numbers, and 0.4 log N for N discrete actions that are allowed. The
+            paper's 0.98 log N is nearly the uniform policy. A number counts as log N where it is above that.
         tau: number in (0, 1], how far each move takes the target critics towards the critics; 1 copies them.
         target_update_period: int, updates between two moves of the target critics.
         burn_in: int, rows at the start of a sequence that do not train. They only compute the recurrent state
@@ -94,13 +95,9 @@ class SacAlgorithm(Algorithm):
         self._update_target = TargetUpdater(self._critic, self._target_critic, tau, target_update_period)
         # The logarithm, so that alpha stays positive and moves by factors.
         self._log_alpha = tf.Variable(math.log(initial_alpha), trainable=train_alpha, name="log_alpha")
-        action_size, num_actions = policy.critic_sizes
+        action_size, _ = policy.critic_sizes
         self._is_discrete = action_size == 0
-        if target_entropy is None:
-            # -D is the paper's choice (arXiv 1812.05905, appendix D). Of the entropy of the uniform policy,
-            # log N, arXiv 1910.07207 demands 0.98: with that, CartPole stays at a return of 60.
-            target_entropy = 0.4 * math.log(num_actions) if self._is_discrete else -action_size
-        self._target_entropy = float(target_entropy)
+        self._target_entropy = target_entropy
 
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         """Returns the groups "actor", "critic" and, if the temperature is trained, "alpha"."""
@@ -128,6 +125,8 @@ class SacAlgorithm(Algorithm):
             [num_critics, R, B]; the `EvaluatedActions` at the starts, by the critics; and the
             `EvaluatedActions` at the ends, by the target critics.
         """
+        observation, mask = split_mask(experience.observation, self.policy.action_mask_key)
+        experience = experience._replace(observation=observation)
         transitions = self._n_step.make_transitions(experience, self.progress)
         actor_state, critic_state = experience.state.train
         evaluate, end = self._n_step.evaluate_starts_and_ends, transitions.end
@@ -137,8 +136,12 @@ class SacAlgorithm(Algorithm):
         features, _ = evaluate(self._critic.features, experience, critic_state, end)
         _, next_features = evaluate(self._target_critic.features, experience, critic_state, end, learns=False)
         taken, (noise, next_noise) = self._n_step.select_starts((experience.action, prepared))
-        q, actions = self._evaluate_actions(self._critic, features, outputs, noise, taken)
-        _, next_actions = self._evaluate_actions(self._target_critic, next_features, next_outputs, next_noise)
+        masks = (None, None)
+        if mask is not None:
+            masks = self._n_step.select_starts(mask), self._n_step.select_ends(mask, end)
+        params, next_params = map(self.policy.actions.params, (outputs, next_outputs), masks)
+        q, actions = self._evaluate_actions(self._critic, features, params, noise, taken)
+        _, next_actions = self._evaluate_actions(self._target_critic, next_features, next_params, next_noise)
         return transitions, q, actions, next_actions
 
     def calc_loss(self, experience: Experience, train_info: Nest) -> LossInfo:
@@ -157,8 +160,8 @@ class SacAlgorithm(Algorithm):
             "actor_loss": mean(td_losses.sac_actor_loss(alpha=alpha, **actions._asdict())),
         }
         if self._log_alpha.trainable:
-            alpha_loss = td_losses.sac_alpha_loss(self._log_alpha, entropy, self._target_entropy)
-            parts["alpha_loss"] = mean(alpha_loss)
+            target_entropy = self._find_target_entropy(actions)
+            parts["alpha_loss"] = mean(td_losses.sac_alpha_loss(self._log_alpha, entropy, target_entropy))
         # The figures count each trained row once, whatever its importance weight.
         is_trained = tf.cast(transitions.weight > 0, tf.float32)
         shown = {
@@ -173,9 +176,21 @@ class SacAlgorithm(Algorithm):
     def after_update(self, experience: Experience, train_info: Nest) -> None:
         self._update_target()
 
-    def _evaluate_actions(self, critic, features, outputs, noise, taken=None):
+    def _find_target_entropy(self, actions):
+        """Returns the target entropy, a float; of discrete actions, float32 [R, B]."""
+        if not self._is_discrete:
+            # -D is the paper's choice (arXiv 1812.05905, appendix D).
+            size, _ = self.policy.critic_sizes
+            return float(-size if self._target_entropy is None else self._target_entropy)
+        # No policy has more entropy than the uniform one. Where a mask allows one action, it has none, and
+        # the temperature would grow without end if such rows asked for more.
+        largest = tf.math.log(tf.cast(losses.count_allowed(actions.log_prob), tf.float32))
+        # arXiv 1910.07207 demands 0.98 of the largest: with that, CartPole stays at a return of 60.
+        return 0.4 * largest if self._target_entropy is None else tf.minimum(self._target_entropy, largest)
+
+    def _evaluate_actions(self, critic, features, params, noise, taken=None):
         """Returns the values of the actions `taken`, or None without them, and `EvaluatedActions`."""
-        params, spec = self.policy.actions.params(outputs), self.policy.action_spec
+        spec = self.policy.action_spec
         if self._is_discrete:
             values = critic.values(features)
             log_prob = tf.nn.log_softmax(params)
@@ -229,7 +244,8 @@ def _make_critic(policy, make):
                 "SacAlgorithm.critic is set, but SacPolicy.recurrent_critic is set, too: set one"
             )
         return policy.recurrent_critic
-    critic = (make or CriticsNetwork)(policy.observation_spec, *policy.critic_sizes)
+    observation_spec, _ = split_mask(policy.observation_spec, policy.action_mask_key)
+    critic = (make or CriticsNetwork)(observation_spec, *policy.critic_sizes)
     check_network("SacAlgorithm.critic", critic, like=CriticsNetwork)
     if critic.state_spec != ():
         raise ConfigError(

@@ -106,7 +106,7 @@ def sac_alpha_loss(log_alpha: Array, entropy: Array, target_entropy: Array) -> A
     Args:
         log_alpha: float32 scalar.
         entropy: of the policy; no gradient flows into it.
-        target_entropy: float.
+        target_entropy: float, or float32 [T, B].
     """
     (entropy,) = check_time_major(entropy=entropy)
     return log_alpha * tf.stop_gradient(entropy - target_entropy)

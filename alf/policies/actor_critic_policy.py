@@ -8,11 +8,15 @@ import tensorflow as tf
 
 from alf.config.settings import configurable
 from alf.core.annotations import Nest, NestedSpec
-from alf.core.nest_utils import zeros_from_spec
 from alf.data_structures import FIRST, Experience, PolicyState, PolicyStep, TimeStep
 from alf.networks import ActorCriticNetwork
 from alf.networks.heads import check_network
-from alf.policies.action_distributions import ActionInfo, make_action_distribution, split_mask
+from alf.policies.action_distributions import (
+    ActionInfo,
+    make_action_distribution,
+    split_mask,
+    split_mask_spec,
+)
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 
@@ -52,9 +56,9 @@ class ActorCriticPolicy(Policy):
         data_transformer: Pipeline | None = None,
     ) -> None:
         actions = action_distribution(action_spec)
-        network_spec, mask_spec = split_mask(observation_spec, action_mask_key)
-        if mask_spec is not None:  # fail here, in the main thread, if the mask does not fit
-            actions.params(tf.zeros((actions.num_outputs,)), zeros_from_spec(mask_spec))
+        network_spec = split_mask_spec(
+            "ActorCriticPolicy", observation_spec, action_mask_key, actions, data_transformer
+        )
         made = network(network_spec, actions.num_outputs)
         check_network("ActorCriticPolicy.network", made, like=ActorCriticNetwork)
         info_spec = ActionInfo(actions.params_spec, actions.raw_spec)
@@ -67,7 +71,7 @@ class ActorCriticPolicy(Policy):
         )
         self.actions = actions
         self._network = made
-        self._action_mask_key = action_mask_key
+        self.action_mask_key = action_mask_key
 
     @property
     def value_variables(self) -> Sequence[tf.Variable]:
@@ -84,7 +88,7 @@ class ActorCriticPolicy(Policy):
         return self._make_step(params, self.actions.mode(params), state)
 
     def _params(self, time_step, state):
-        observation, mask = split_mask(time_step.observation, self._action_mask_key)
+        observation, mask = split_mask(time_step.observation, self.action_mask_key)
         outputs, train = self._network.policy(observation, state.train)
         return self.actions.params(outputs, mask), state._replace(train=train)
 
@@ -104,7 +108,7 @@ class ActorCriticPolicy(Policy):
         Returns:
             `ActorCriticInfo`.
         """
-        observation, mask = split_mask(experience.observation, self._action_mask_key)
+        observation, mask = split_mask(experience.observation, self.action_mask_key)
         # All T + 1 rows: the value of row T bootstraps.
         is_first = tf.equal(experience.step_type, FIRST)
         outputs, value, _ = self._network(observation, experience.state.train, is_first, training)
@@ -115,7 +119,7 @@ class ActorCriticPolicy(Policy):
 
         The argument is the same as for `unroll`. Returns a nest of [B, ...] like `state_spec.train`.
         """
-        observation, _ = split_mask(experience.observation, self._action_mask_key)
+        observation, _ = split_mask(experience.observation, self.action_mask_key)
         # Not training: layers that keep statistics would count these rows twice, here and in the update.
         is_first = tf.equal(experience.step_type, FIRST)
         return self._network(observation, experience.state.train, is_first, training=False)[2]

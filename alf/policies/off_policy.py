@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from absl import logging
 
 from alf.config.settings import configurable
 from alf.core.annotations import Array, NestedSpec
@@ -17,13 +16,13 @@ from alf.ops import draws
 from alf.policies.action_distributions import (
     CategoricalActions,
     TanhGaussianActions,
-    has_mask,
     make_action_distribution,
+    split_mask,
+    split_mask_spec,
 )
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 from alf.schedules import ScheduledFraction, as_schedule
-from alf.workers.games import ACTION_MASK
 
 
 @configurable("alf", claims_name=True)
@@ -35,10 +34,13 @@ class EpsilonGreedyPolicy(Policy):
         action_spec: unbatched tensor spec of one integer with bounds, else `ConfigError`.
         network: callable (observation_spec, num_actions) -> network like `QValueNetwork`.
         epsilon: number or `Schedule` in [0, 1], the probability of a random action in `rollout_step`.
+        action_mask_key: text, the key of the action mask in the observation, as in `ActorCriticPolicy`:
+            greedy and random actions are allowed ones. None means that all actions are allowed.
         data_transformer: `Pipeline`, or None.
 
     Attributes:
         network: the network that the argument `network` made.
+        actions: `CategoricalActions`.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class EpsilonGreedyPolicy(Policy):
         action_spec: NestedSpec,
         network: Callable[..., Any] = QValueNetwork,
         epsilon: ScheduledFraction = 0.05,
+        action_mask_key: str | None = None,
         data_transformer: Pipeline | None = None,
     ) -> None:
         if not _is_one_integer(action_spec):
@@ -54,15 +57,18 @@ class EpsilonGreedyPolicy(Policy):
                 f"action_spec is {action_spec}: EpsilonGreedyPolicy (DQN) needs one bounded integer; PPO, "
                 "IMPALA and SAC take floats"
             )
-        _warn_of_mask("EpsilonGreedyPolicy (DQN)", observation_spec)
         actions = CategoricalActions(action_spec)
-        made = network(observation_spec, actions.num_outputs)
+        network_spec = split_mask_spec(
+            "EpsilonGreedyPolicy", observation_spec, action_mask_key, actions, data_transformer
+        )
+        made = network(network_spec, actions.num_outputs)
         check_network("EpsilonGreedyPolicy.network", made, like=QValueNetwork)
         # No `info_spec`: Q-learning needs only the action, so replay buffers store nothing else.
         state_spec = PolicyState(train=made.state_spec)
         super().__init__(observation_spec, action_spec, state_spec, data_transformer=data_transformer)
         self.network = made
-        self._actions = actions
+        self.actions = actions
+        self.action_mask_key = action_mask_key
         self._epsilon = as_schedule(epsilon)
 
     def epsilon(self) -> Array:
@@ -70,16 +76,23 @@ class EpsilonGreedyPolicy(Policy):
         return self._epsilon(self.progress)
 
     def predict_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
-        q, train = self.network.policy(time_step.observation, state.train)
-        return PolicyStep(self._actions.action(self._actions.mode(q)), state._replace(train=train))
+        q, _, state = self._evaluate(time_step, state)
+        return PolicyStep(self.actions.action(self.actions.mode(q)), state)
 
     def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
-        q, train = self.network.policy(time_step.observation, state.train)
+        q, mask, state = self._evaluate(time_step, state)
         # Each of the B environments explores independently.
         is_random = draws.uniform(tf.shape(q)[:1]) < self.epsilon()
-        # Equal logits, here zeros, draw from all actions with the same probability.
-        index = tf.where(is_random, self._actions.sample(tf.zeros_like(q)), self._actions.mode(q))
-        return PolicyStep(self._actions.action(index), state._replace(train=train))
+        # Equal logits, here zeros, draw from all allowed actions with the same probability.
+        uniform = self.actions.params(tf.zeros_like(q), mask)
+        index = tf.where(is_random, self.actions.sample(uniform), self.actions.mode(q))
+        return PolicyStep(self.actions.action(index), state)
+
+    def _evaluate(self, time_step, state):
+        """Returns the values of the actions, very low ones of those that are forbidden; mask and state."""
+        observation, mask = split_mask(time_step.observation, self.action_mask_key)
+        q, train = self.network.policy(observation, state.train)
+        return self.actions.params(q, mask), mask, state._replace(train=train)
 
 
 @configurable("alf.policies")
@@ -97,6 +110,8 @@ class SacPolicy(Policy):
             `CriticsNetwork`, with a recurrent layer. Replayed sequences start from the critics' recurrent
             state, so `rollout` computes it; `predict` returns it as it is. None if the critics are not
             recurrent; then `SacAlgorithm` makes them.
+        action_mask_key: text, the key of the action mask in the observation, as in `ActorCriticPolicy`; only
+            for an integer. None means that all actions are allowed.
         data_transformer: `Pipeline`, or None.
 
     Attributes:
@@ -112,19 +127,22 @@ class SacPolicy(Policy):
         action_spec: NestedSpec,
         network: Callable[..., Any] = PolicyNetwork,
         recurrent_critic: Callable[..., CriticsNetwork] | None = None,
+        action_mask_key: str | None = None,
         data_transformer: Pipeline | None = None,
     ) -> None:
         actions = _make_actions(action_spec)
         is_discrete = isinstance(actions, CategoricalActions)
-        _warn_of_mask("SacPolicy", observation_spec)
+        network_spec = split_mask_spec(
+            "SacPolicy", observation_spec, action_mask_key, actions, data_transformer
+        )
         critic_sizes = (0, actions.num_outputs) if is_discrete else (action_spec.shape.num_elements(), 1)
-        made = network(observation_spec, actions.num_outputs)
+        made = network(network_spec, actions.num_outputs)
         check_network("SacPolicy.network", made, like=PolicyNetwork)
         critic = None
         if recurrent_critic is not None:
             # Made by the policy and not by `SacAlgorithm`: actors must have these weights to compute the
             # state.
-            critic = recurrent_critic(observation_spec, *critic_sizes)
+            critic = recurrent_critic(network_spec, *critic_sizes)
             check_network("SacPolicy.recurrent_critic", critic, like=CriticsNetwork)
             if critic.state_spec == ():
                 raise ConfigError("SacPolicy.recurrent_critic makes critics without a recurrent layer")
@@ -135,6 +153,7 @@ class SacPolicy(Policy):
         self.network = made
         self.actions = actions
         self.critic_sizes = critic_sizes
+        self.action_mask_key = action_mask_key
         self.recurrent_critic = critic
 
     def predict_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
@@ -148,23 +167,16 @@ class SacPolicy(Policy):
         # The critics do not choose the action. Their state is computed because it goes into the replay
         # buffer.
         if self.recurrent_critic is not None:
-            critic_state = self.recurrent_critic.advance(time_step.observation, critic_state)
+            observation, _ = split_mask(time_step.observation, self.action_mask_key)
+            critic_state = self.recurrent_critic.advance(observation, critic_state)
         state = state._replace(train=(actor_state, critic_state), noise=noise)
         return PolicyStep(self.actions.action(raw), state)
 
     def _params(self, time_step, state):
         actor_state, critic_state = state.train
-        outputs, actor_state = self.network.policy(time_step.observation, actor_state)
-        return self.actions.params(outputs), state._replace(train=(actor_state, critic_state))
-
-
-def _warn_of_mask(kind, observation_spec):
-    if has_mask(observation_spec, ACTION_MASK):
-        logging.warning(
-            "the observation has the entry %r, but %s chooses among all actions: PPO and IMPALA heed it, by "
-            "ActorCriticPolicy.action_mask_key",
-            *(ACTION_MASK, kind),
-        )
+        observation, mask = split_mask(time_step.observation, self.action_mask_key)
+        outputs, actor_state = self.network.policy(observation, actor_state)
+        return self.actions.params(outputs, mask), state._replace(train=(actor_state, critic_state))
 
 
 def _is_one_integer(spec):

@@ -45,7 +45,10 @@ class Policy(CopyableModule, abc.ABC):
         observation_spec, action_spec, info_spec, data_transformer: the arguments.
         progress: `Progress` of int64 variables, in which the learner counts. `progress.updates` is the
             version of the weights.
+        action_mask_key: text, the key of the action mask in the observation; None if the policy heeds none.
     """
+
+    action_mask_key: str | None = None
 
     def __init__(
         self,

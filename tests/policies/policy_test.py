@@ -174,6 +174,9 @@ POLICIES = {
     ),
     "mask": partial(ActorCriticPolicy, MASKED, DISCRETE, small(ActorCriticNetwork), action_mask_key="mask"),
     "epsilon-greedy": partial(EpsilonGreedyPolicy, VECTOR, DISCRETE, small(QValueNetwork)),
+    "masked epsilon-greedy": partial(
+        EpsilonGreedyPolicy, MASKED, DISCRETE, small(QValueNetwork), action_mask_key="mask"
+    ),
     "recurrent epsilon-greedy": partial(EpsilonGreedyPolicy, VECTOR, DISCRETE, small(QValueNetwork, LSTM)),
     "sac": partial(SacPolicy, VECTOR, BOX, small(PolicyNetwork)),
     "sac with a recurrent critic": partial(
@@ -290,13 +293,21 @@ def test_a_policy_has_no_variables_that_only_training_needs(name, algorithm):
     assert len(policy.variables) == len(expected) < len(algorithm.variables)
 
 
-@pytest.mark.parametrize("name", ["EpsilonGreedyPolicy (DQN)", "SacPolicy"])
-def test_policies_without_masks_say_that_they_heed_none(name, caplog):
-    cls, network = (SacPolicy, PolicyNetwork) if "Sac" in name else (EpsilonGreedyPolicy, QValueNetwork)
+@pytest.mark.parametrize(
+    "cls, network",
+    [
+        (ActorCriticPolicy, ActorCriticNetwork),
+        (EpsilonGreedyPolicy, QValueNetwork),
+        (SacPolicy, PolicyNetwork),
+    ],
+)
+def test_policies_warn_of_a_mask_that_they_do_not_heed(cls, network, caplog):
+    spec = {"observation": VECTOR, "action_mask": tf.TensorSpec((3,), tf.int8)}
     cls(VECTOR, DISCRETE, small(network))
+    cls(spec, DISCRETE, small(network), action_mask_key="action_mask")
     assert not caplog.messages
-    cls({"observation": VECTOR, "action_mask": tf.TensorSpec((3,), tf.int8)}, DISCRETE, small(network))
+    cls(spec, DISCRETE, small(network))
     assert caplog.messages == [
-        f"the observation has the entry 'action_mask', but {name} chooses among all actions: PPO and IMPALA "
-        "heed it, by ActorCriticPolicy.action_mask_key"
+        f"the observation has the entry 'action_mask', which {cls.__name__} takes for something to see, and "
+        "chooses among all actions: set action_mask_key to 'action_mask'"
     ]

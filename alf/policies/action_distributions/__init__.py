@@ -12,7 +12,7 @@ from alf.policies.action_distributions.box import BetaActions, GaussianActions, 
 from alf.policies.action_distributions.categorical import CategoricalActions, MultiCategoricalActions
 from alf.policies.action_distributions.distribution import ActionDistribution, ActionInfo
 from alf.policies.action_distributions.make import make_action_distribution
-from alf.policies.action_distributions.masks import has_mask, split_mask
+from alf.policies.action_distributions.masks import has_mask, split_mask, split_mask_spec
 from alf.policies.action_distributions.nested import NestedActions
 
 __all__ = [
@@ -27,4 +27,5 @@ __all__ = [
     "has_mask",
     "make_action_distribution",
     "split_mask",
+    "split_mask_spec",
 ]

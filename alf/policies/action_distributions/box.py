@@ -10,7 +10,12 @@ import tensorflow as tf
 from alf.errors import ConfigError
 from alf.ops import draws
 from alf.ops.unit_box import action_from_unit_box
-from alf.policies.action_distributions.distribution import ActionDistribution, read_bounds, unflatten
+from alf.policies.action_distributions.distribution import (
+    ActionDistribution,
+    describe_mask,
+    read_bounds,
+    unflatten,
+)
 
 # Draws of a Beta distribution keep this distance from 0 and 1, where log p may be infinite.
 _EDGE = 1e-6
@@ -39,7 +44,9 @@ class _BoxActions(ActionDistribution):
 
     def params(self, outputs, mask=None):
         if mask is not None:
-            raise ConfigError(f"the action mask is {mask}: an action of floating point has none")
+            raise ConfigError(
+                f"the action mask is {describe_mask(mask)}: an action of floats has none, only integers have"
+            )
         return self._params(outputs)
 
     def action(self, raw):

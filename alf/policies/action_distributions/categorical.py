@@ -6,7 +6,12 @@ import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.ops import draws, losses
-from alf.policies.action_distributions.distribution import ActionDistribution, read_bounds, unflatten
+from alf.policies.action_distributions.distribution import (
+    ActionDistribution,
+    describe_mask,
+    read_bounds,
+    unflatten,
+)
 
 # More than any network has outputs. A spec without bounds of its own has the bounds of its dtype, and more
 # choices than this: it is refused here, before it asks for gigabytes.
@@ -50,8 +55,11 @@ class CategoricalActions(ActionDistribution):
         logits = self._arrange(outputs, losses.FORBIDDEN_LOGIT)
         if mask is None:
             return logits
-        if tf.nest.is_nested(mask) or not outputs.shape.is_compatible_with(np.shape(mask)):
-            raise ConfigError(f"the action mask is {mask}: it must be of the logits' shape {outputs.shape}")
+        if tf.nest.is_nested(mask) or not outputs.shape.is_compatible_with(mask.shape):
+            raise ConfigError(
+                f"the action mask is {describe_mask(mask)}: it must be of the logits' shape {outputs.shape}, "
+                "with a number for each choice"
+            )
         allowed = self._arrange(tf.cast(mask, tf.bool), False)
         # Environments often forbid everything at LAST steps, where nobody acts. Such a row allows all.
         allowed |= ~tf.reduce_any(allowed, axis=-1, keepdims=True)

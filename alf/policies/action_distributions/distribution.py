@@ -2,6 +2,7 @@
 """The interface of action distributions."""
 
 import abc
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,6 +120,15 @@ def read_bounds(action_spec):
     if not np.all(low <= high):
         raise ConfigError(f"action_spec is {action_spec}: a minimum is above its maximum")
     return low, high
+
+
+def describe_mask(mask):
+    """Returns a text for an action mask: its dtype and shape, or its keys."""
+    if isinstance(mask, Mapping):
+        return f"a dict of {', '.join(map(repr, mask))}"
+    if isinstance(mask, (list, tuple)):
+        return f"a {type(mask).__name__} of {len(mask)}"
+    return f"{getattr(mask.dtype, 'name', mask.dtype)} {list(mask.shape)}"
 
 
 def unflatten(x, shape):

@@ -3,7 +3,12 @@
 
 from collections.abc import Mapping
 
+import tensorflow as tf
+from absl import logging
+
+from alf.core.nest_utils import zeros_from_spec
 from alf.errors import ConfigError
+from alf.workers.games import ACTION_MASK
 
 
 def split_mask(observation, key):
@@ -43,3 +48,39 @@ def has_mask(observation, key):
     if not isinstance(observation, Mapping) or not observation:
         return False
     return key in observation or all(isinstance(x, Mapping) and key in x for x in observation.values())
+
+
+def split_mask_spec(owner, observation_spec, key, actions, data_transformer):
+    """Separates the spec of an observation from its mask, which it checks. Call it in the main thread.
+
+    Args:
+        owner: text, the class of the policy, for messages.
+        observation_spec: nest of unbatched tensor specs.
+        key: as in `split_mask`. With None the log warns of an entry "action_mask".
+        actions: `ActionDistribution` of the policy.
+        data_transformer: `Pipeline` of the policy, or None.
+
+    Returns:
+        the spec of the observation that the network gets.
+
+    Raises:
+        ConfigError: if there is no such entry, or nothing else; if the actions are not integers; if the mask
+            does not have a number for each of them, or would be scaled.
+    """
+    network_spec, mask_spec = split_mask(observation_spec, key)
+    if mask_spec is not None:
+        actions.params(tf.zeros((actions.num_outputs,)), zeros_from_spec(mask_spec))
+        floats = [x.dtype.name for x in tf.nest.flatten(mask_spec) if x.dtype.is_floating]
+        if floats and data_transformer is not None and data_transformer.normalizes:
+            # A scaled 0 is no 0: every action would be allowed.
+            raise ConfigError(
+                f"action_mask_key is {key!r}: it is of {floats[0]}, which ObservationNormalizer scales: "
+                "make it of integers, such as np.int8, or leave ObservationNormalizer out"
+            )
+    elif has_mask(observation_spec, ACTION_MASK):
+        logging.warning(
+            "the observation has the entry %r, which %s takes for something to see, and chooses among all "
+            "actions: set action_mask_key to %r",
+            *(ACTION_MASK, owner, ACTION_MASK),
+        )
+    return network_spec

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from alf.errors import ConfigError
-from alf.policies.action_distributions.distribution import ActionDistribution
+from alf.policies.action_distributions.distribution import ActionDistribution, describe_mask
 
 
 class NestedActions(ActionDistribution):
@@ -56,7 +56,9 @@ class NestedActions(ActionDistribution):
         elif not is_dict and isinstance(mask, (list, tuple)) and len(mask) == len(self._keys):
             masks = mask
         else:
-            raise ConfigError(f"the action mask is {mask}: it must have the structure of {self._spec}")
+            raise ConfigError(
+                f"the action mask is {describe_mask(mask)}: it must have the structure of {self._spec}"
+            )
         return self._pack(part.params(x, m) for part, x, m in zip(self._parts, outputs, masks))
 
     def sample(self, params):

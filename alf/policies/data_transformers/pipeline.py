@@ -10,7 +10,7 @@ from alf.data_structures import Experience, TimeStep
 from alf.errors import ConfigError, check_type
 from alf.policies.data_transformers.data_transformer import DataTransformer
 from alf.policies.data_transformers.history import PreviousReward
-from alf.policies.data_transformers.normalizers import RewardNormalizer
+from alf.policies.data_transformers.normalizers import ObservationNormalizer, RewardNormalizer
 from alf.policies.data_transformers.rewards import RewardWeighting
 from alf.schedules import Progress, ScheduledFloat
 
@@ -81,6 +81,11 @@ class Pipeline(DataTransformer):
     def reward_weighting(self) -> Any:
         found = (part for part in self._parts if isinstance(part, RewardWeighting))
         return next(found, self._sum_of_rewards)
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether an `ObservationNormalizer` scales the floats of observations."""
+        return any(isinstance(part, ObservationNormalizer) for part in self._parts)
 
     def use_discount(self, discount: ScheduledFloat | None) -> None:
         for part in self._parts:
