@@ -192,8 +192,12 @@ class _Parallel:
             elif agent not in self.env.agents:
                 raise _left(agent)
         # Some environments keep ended agents in their list `agents`; these do not enter again. An agent that
-        # has left the list may come back.
+        # has left the list may come back. Without that nobody can tell an agent that is back from one that
+        # has ended and shows it only once.
         self._ended &= set(self.env.agents)
+        for agent in self._ended - seen.keys():
+            if all(agent in flags and not flags[agent] for flags in outcomes[1:]):
+                raise _stayed(agent)
         entered = [x for x in self.env.agents if x not in seen and x not in self._ended]
         return {**seen, **{agent: _see(agent, observations, infos) for agent in entered}}
 
@@ -208,7 +212,7 @@ class _Turns:
     """
 
     def __init__(self, env):
-        self.env = env
+        self.env, self._ended = env, set()  # those that have ended, but are not removed yet
         self._waiting = {}  # from agent to its mask while it waits
         self._has_mask = {}  # from agent to a bool: whether the environment's observation has a mask
 
@@ -241,6 +245,7 @@ class _Turns:
         return self._legal
 
     def reset(self, seed):
+        self._ended = set()
         self.env.reset() if seed is None else self.env.reset(seed=seed)
         return self._look_at_all()
 
@@ -254,13 +259,13 @@ class _Turns:
         env = self.env
         env.step(actions[env.agent_selection])
         rewards = dict(env.rewards)  # a copy: the steps of ended agents below clear the rewards
-        ends = {x: (bool(env.terminations[x]), bool(env.truncations[x])) for x in env.agents}
+        ends = self._find_ends()
         ended = {
-            agent: self._look(agent)._replace(terminated=a, truncated=b)
-            for agent, (a, b) in ends.items()
-            if a or b
+            agent: self._look(agent)._replace(terminated=a, truncated=b) for agent, (a, b) in ends.items()
         }
+        self._ended = set(ends)
         self._remove_ended()
+        self._ended = set(self._find_ends())
         # Observed only now that it is known whose turn it is. An agent that has ended, but is not removed
         # until others have acted, may still get a reward, so it stays in the game until then.
         seen = {**ended, **self._look_at_all()}
@@ -268,6 +273,15 @@ class _Turns:
             if agent not in seen:
                 raise _left(agent)
         return {agent: x._replace(reward=rewards.get(agent, 0.0)) for agent, x in seen.items()}
+
+    def _find_ends(self):
+        """Returns a dict from the ended agents that are not removed to (terminated, truncated)."""
+        env = self.env
+        ends = {x: (bool(env.terminations[x]), bool(env.truncations[x])) for x in env.agents}
+        for agent in ends:
+            if agent in self._ended and not any(ends[agent]):
+                raise _stayed(agent)
+        return {agent: flags for agent, flags in ends.items() if any(flags)}
 
     def _remove_ended(self):
         """Steps ended agents with None, as PettingZoo demands, until a living agent has its turn."""
@@ -281,7 +295,14 @@ class _Turns:
                 raise MisfitError(f"agent {agent!r} has ended, but its step with None does not remove it")
 
     def _look_at_all(self):
-        return {agent: self._look(agent) for agent in self.env.agents}
+        seen = {agent: self._look(agent) for agent in self.env.agents}
+        agent = self.env.agent_selection
+        mask = np.asarray(seen[agent].observation[ACTION_MASK]) if agent in seen else self._waiting[agent]
+        if mask.shape == self._waiting[agent].shape:  # else its writer raises
+            begins = np.flatnonzero(self._waiting[agent])
+            if not np.logical_or.reduceat(mask != 0, begins).all():
+                raise MisfitError(f"it is the turn of agent {agent!r}, whose action_mask allows no action")
+        return seen
 
     def _look(self, agent):
         """Returns the `Seen` of an agent, without reward and ends."""
@@ -357,6 +378,13 @@ def _make_blank(space):
 
 def _left(agent):
     return MisfitError(f"agent {agent!r} has left the game without termination or truncation")
+
+
+def _stayed(agent):
+    return MisfitError(
+        f"agent {agent!r} goes on after its end: remove it from the list agents in the step of its end; it "
+        "may come back in a later one"
+    )
 
 
 def _see(agent, observations, infos, *outcome):

@@ -205,6 +205,103 @@ def test_an_agent_that_comes_back_after_its_end_begins_another_episode():
     assert rewards == [[1, 1], [0, 1], [0, 1], [1, 1]]
 
 
+class Undead(Pair):
+    """Agent "a" ends in step 1 and, without leaving the list, is alive again from step `back` on."""
+
+    def __init__(self, back, flag="terminations"):
+        super().__init__()
+        self._back, self._flag = back, flag
+
+    def reset(self, seed=None, options=None):
+        self._time = 0
+        return super().reset(seed)
+
+    def step(self, actions):
+        self._time += 1
+        self._parts[self._flag] = {"a": self._time < self._back, "b": False}
+        return super().step(actions)
+
+
+@pytest.mark.parametrize("back, flag", [(2, "terminations"), (3, "truncations")])
+def test_an_agent_that_goes_on_after_its_end_without_leaving_is_one_line(back, flag):
+    batch = batch_of(functools.partial(Undead, back, flag))
+    batch.reset()
+    for _ in range(back - 1):
+        batch.step()
+    with pytest.raises(EnvError) as error:
+        batch.step()
+    assert str(error.value) == (
+        f"environment 0, step {back}: agent 'a' goes on after its end: remove it from the list agents in the "
+        "step of its end; it may come back in a later one"
+    )
+
+
+class Risen(TurnGame):
+    """As `TurnGame`; in `ply`, the agent that has ended before is back: as if it had never left, or anew."""
+
+    def __init__(self, ply, leaves, late):
+        super().__init__(late=late)
+        self._ply, self._leaves = ply, leaves
+
+    def step(self, action):
+        super().step(action)
+        if self._step == self._ply and self._leaves and "second" not in self.agents:
+            self._add("second")
+        elif self._step == self._ply and not self._leaves and action is not None:
+            self.terminations["second"] = False
+
+
+@pytest.mark.parametrize(
+    "leaves, late, message",
+    [
+        # It has ended in ply 3, waits to be removed, and is alive again in ply 4.
+        (False, True, "agent 'second' goes on after its end: remove it"),
+        # It ends in ply 4, and is back as soon as it is removed.
+        (True, False, "agent 'second' has ended, but its step with None does not remove it"),
+    ],
+)
+def test_an_agent_in_turns_that_goes_on_after_its_end_is_one_line(leaves, late, message):
+    batch = batch_of(functools.partial(Risen, 4, leaves, late))
+    batch.reset()
+    with pytest.raises(EnvError, match=f"^environment 0, step 4: {message}") as error:
+        for _ in range(4):
+            for array in batch.arrays.action:
+                array[...] = 1
+            batch.step()
+    assert "\n" not in str(error.value)
+
+
+def test_an_agent_that_comes_back_in_turns_begins_another_episode():
+    game = make_game(functools.partial(Risen, 6, True, False))
+    game.reset()
+    types = []
+    for _ in range(7):
+        game.action_space.seed(0)
+        observation, *_ = game.step(game.action_space.sample())
+        types.append(observation["step_type"][1])
+    assert types == [1, 1, 1, 2, 0, 0, 1]
+
+
+class Stuck(TurnGame):
+    """As `TurnGame`; after ply 3, the mask of the agent whose turn it is allows no choice of an integer."""
+
+    @classmethod
+    def mask_of(cls, agent, ply):
+        mask = super().mask_of(agent, ply)
+        mask[: 2 if agent == "second" else 4] = ply != 1 if agent == "second" else ply != 3
+        return mask
+
+
+def test_a_turn_without_an_allowed_action_is_one_line():
+    batch = batch_of(Stuck)
+    batch.reset()
+    with pytest.raises(
+        EnvError,
+        match="^environment 0, step 1: it is the turn of agent 'second', whose action_mask allows no",
+    ):
+        batch.step()
+
+
 def test_games_whose_agents_have_another_order_are_not_one_batch():
     makes = [functools.partial(Pair, possible_agents=list(x)) for x in ("ab", "ba")]
     with pytest.raises(ConfigError, match="environment 1 has other spaces"):
