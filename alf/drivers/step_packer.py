@@ -7,6 +7,7 @@ import tensorflow as tf
 from alf.core.nest_utils import add_leading_dims, find_mismatch, find_structure_mismatch
 from alf.data_structures import OBSERVATION, OWNER, TimeStep
 from alf.drivers.env_specs import name_env
+from alf.drivers.mask_check import MaskCheck
 from alf.errors import ConfigError, EnvError
 
 
@@ -17,14 +18,16 @@ class StepPacker:
         envs: list of batched environments.
         specs: `EnvSpecs` of the environments.
         num_rows: int, rows of a time step in the graph, which may hold the steps of several environments.
+        policy: `Policy` or `PolicyGroup`, whose action masks are checked.
 
     Attributes:
         spec: the specs of a packed time step: of its signals and its info, and of its observation.
         batch_axes: list of ints, the axis of the batch in each array of a packed time step.
     """
 
-    def __init__(self, envs, specs, num_rows):
+    def __init__(self, envs, specs, num_rows, policy):
         self._envs, self._specs = envs, specs
+        self._check_masks = [MaskCheck(name_env(i, env), env, policy) for i, env in enumerate(envs)]
         self._has_owner = bool(specs.policies)
         self._observation_spec = add_leading_dims(self._split(specs.observation)[0], specs.batch_size)
         # The types that the arrays of every step must have: `pack` checks them with one comparison of lists.
@@ -82,6 +85,7 @@ class StepPacker:
                 f"{reward}, which do not fit integers, batch_size {self._specs.batch_size} and reward_spec "
                 f"{self._specs.reward.shape}"
             )
+        self._check_masks[env_index](time_step)
         # `tf.numpy_function` takes about 12 us of GIL time for each array that it returns. So step type,
         # discount, reward (or its R components), the owner, if there is one, and K numbers of the info travel
         # as the rows of one float32 array, which holds all but the last exactly.

@@ -89,7 +89,7 @@ class EnvUnroller:
         self.begins, self._first_count = [True] * self.num_loops, 0
         spare_version_checks()
         self._graph_steps = GraphSteps(envs, self.num_loops)
-        self._packer = StepPacker(envs, specs, self._loop_specs.batch_size)
+        self._packer = StepPacker(envs, specs, self._loop_specs.batch_size, policy)
         # The graphs call these Python functions, which must live as long as the graphs run. TensorFlow would
         # keep them until the process ends.
         self._calls_of_graphs = []

@@ -19,6 +19,7 @@ from alf.core.nest_utils import find_mismatch, to_tensor_spec
 from alf.core.randomness import bootstrap_interval
 from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
+from alf.drivers.mask_check import MaskCheck
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
 from alf.errors import ConfigError
 from alf.evaluation.episode_steps import EpisodeSteps
@@ -124,6 +125,7 @@ def _evaluate(agent, env, num_episodes, deterministic, should_stop, on_step, kee
     # float64, because float32 sums of long episodes lose the small rewards. The last column is the error.
     sums, lengths = np.zeros([batch_size, num_rewards + 1]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
+    check_masks = MaskCheck(type(env).__name__, env, agent.policy)
     time_step, state = env.reset(), None
     steps = EpisodeSteps(env) if keep_steps else None
     if steps is not None:
@@ -131,6 +133,7 @@ def _evaluate(agent, env, num_episodes, deterministic, should_stop, on_step, kee
     on_step()
     while games.are_missing() and not should_stop():
         # Sub-environments that have done their share act on until all have: their episodes are not counted.
+        check_masks(time_step)
         action, state = agent.act(*time_step, state, deterministic)
         time_step = env.step(action)
         if steps is not None:

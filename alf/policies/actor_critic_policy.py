@@ -38,8 +38,9 @@ class ActorCriticPolicy(Policy):
         network: callable (observation_spec, num_outputs) -> network like `ActorCriticNetwork`.
         action_distribution: callable (action_spec) -> `ActionDistribution`.
         action_mask_key: text, the key of the action mask in the observation, which must be a dict. The
-            network gets the other entries; if only one is left, it gets that entry itself. A mask that allows
-            nothing counts as one that allows everything. None means that all actions are allowed.
+            network gets the other entries; if only one is left, it gets that entry itself. Only the
+            mask of a LAST step may allow nothing, else drivers and evaluations raise EnvError; where it does,
+            it counts as one that allows everything. None means that all actions are allowed.
         data_transformer: `Pipeline`, or None.
 
     Attributes:

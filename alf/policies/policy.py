@@ -205,6 +205,10 @@ class GreedyPolicy(CopyableModule):
         return self._policy.policies
 
     @property
+    def spaces(self) -> Any:
+        return getattr(self._policy, "spaces", None)
+
+    @property
     def progress(self) -> Progress:
         return self._policy.progress
 

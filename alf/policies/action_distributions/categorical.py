@@ -128,3 +128,8 @@ class MultiCategoricalActions(CategoricalActions):
 
     def _sum_parts(self, x):
         return tf.reduce_sum(x, axis=-1)
+
+    def is_possible(self, mask):
+        # Each integer needs a choice of its own.
+        begins = np.cumsum([0, *self._sizes[:-1]])
+        return np.logical_or.reduceat(np.asarray(mask, bool), begins, axis=-1).all(axis=-1)

@@ -49,11 +49,16 @@ class ActionDistribution(tf.Module, abc.ABC):
         Args:
             outputs: float32 [..., num_outputs].
             mask: [..., num_outputs] of any dtype, 0 where an action is forbidden and gets no probability.
-                None allows all actions. A row that forbids all actions, as at many LAST steps, allows all.
+                None allows all actions. A row that forbids all actions, as at many LAST steps, allows all:
+                nobody acts there (`alf.drivers` checks the others).
 
         Raises:
             ConfigError: if the mask does not fit.
         """
+
+    def is_possible(self, mask: Nest) -> np.ndarray:
+        """Returns bool [...], False where a mask, arrays of NumPy as for `params`, allows no action."""
+        return np.any(mask, axis=-1)
 
     @abc.abstractmethod
     def sample(self, params: Nest) -> Nest:

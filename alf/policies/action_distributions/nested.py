@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError
@@ -47,19 +48,26 @@ class NestedActions(ActionDistribution):
 
     def params(self, outputs, mask=None):
         outputs = tf.split(outputs, [part.num_outputs for part in self._parts], axis=-1)
+        masks = self._list_masks(mask)
+        return self._pack(part.params(x, m) for part, x, m in zip(self._parts, outputs, masks))
+
+    def is_possible(self, mask):
+        masks = zip(self._parts, self._list_masks(mask))
+        return np.all([part.is_possible(x) for part, x in masks if x is not None], axis=0)
+
+    def _list_masks(self, mask):
+        """Returns the masks of the parts, a list; None for a part that has none."""
         is_dict = isinstance(self._spec, Mapping)
         if mask is None:
-            masks = [None] * len(self._parts)
-        elif is_dict and isinstance(mask, Mapping) and mask.keys() <= set(self._keys):
+            return [None] * len(self._parts)
+        if is_dict and isinstance(mask, Mapping) and mask.keys() <= set(self._keys):
             # Only integers have masks: a dict may leave the other parts out.
-            masks = [mask.get(key) for key in self._keys]
-        elif not is_dict and isinstance(mask, (list, tuple)) and len(mask) == len(self._keys):
-            masks = mask
-        else:
-            raise ConfigError(
-                f"the action mask is {describe_mask(mask)}: it must have the structure of {self._spec}"
-            )
-        return self._pack(part.params(x, m) for part, x, m in zip(self._parts, outputs, masks))
+            return [mask.get(key) for key in self._keys]
+        if not is_dict and isinstance(mask, (list, tuple)) and len(mask) == len(self._keys):
+            return list(mask)
+        raise ConfigError(
+            f"the action mask is {describe_mask(mask)}: it must have the structure of {self._spec}"
+        )
 
     def sample(self, params):
         return self._pack(part.sample(p) for part, p in self._zip(params))
