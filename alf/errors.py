@@ -92,7 +92,11 @@ def is_installed(path: str) -> bool:
 
 
 class ConfigError(ValueError):
-    """A setting is wrong. The message names the setting, its value and the rule."""
+    """A setting is wrong. The message names the setting, its value and the rule, in one line."""
+
+    def __str__(self) -> str:
+        # The values of settings, such as arrays, may have several.
+        return " ".join(line.strip() for line in super().__str__().splitlines())
 
     def _render_traceback_(self) -> list[str]:
         """Returns the lines that a notebook shows: the message, then the user's own calls.
@@ -149,6 +153,10 @@ class LostPeerError(RuntimeError):
 
 class SaveError(OSError):
     """A file of a run could not be written. The message names the file and the reason."""
+
+
+# Their message says all: commands print it without a traceback.
+SAY_ALL = ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError
 
 
 def contain(error: BaseException, name: str) -> BaseException:

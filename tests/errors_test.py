@@ -5,14 +5,20 @@ import builtins
 import pickle
 import sys
 from concurrent.futures import CancelledError
+from functools import partial
 
+import gin
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import NStep
+import alf
+from alf.algorithms import NStep, PPOAlgorithm
+from alf.core.nest_utils import BoundedTensorSpec
 from alf.distributed.cluster import connect
 from alf.environments import load
 from alf.errors import (
+    SAY_ALL,
     ConfigError,
     EnvError,
     FolderError,
@@ -22,6 +28,8 @@ from alf.errors import (
     contain,
 )
 from alf.learner import LearnerSettings
+from alf.networks import ActorCriticNetwork
+from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import Pipeline, RewardClipping
 from alf.replay import find_files
 from alf.training import Experiment
@@ -55,6 +63,62 @@ WRONG = [
 def test_a_wrong_setting(call, message):
     with pytest.raises(ConfigError, match=message):
         call()
+
+
+INTEGER = BoundedTensorSpec((), tf.int64, 0, 1)
+LARGE = BoundedTensorSpec((40, 40), tf.float32, np.full((40, 40), 1.0), np.full((40, 40), -1.0))
+
+
+@gin.configurable(module="errors_test")
+def make_own(make):
+    return make()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: EpsilonGreedyPolicy(SPEC, LARGE), "action_spec is Bounded"),
+        (lambda: SacPolicy(SPEC, LARGE), "SacPolicy needs one integer with bounds"),
+        (
+            lambda: ActorCriticPolicy(SPEC, INTEGER, partial(ActorCriticNetwork, activation="no")),
+            "activation is 'no'",
+        ),
+        (lambda: PPOAlgorithm(None, clip_range=-1), "PPOAlgorithm.clip_range is -1: "),
+        (lambda: load("CartPole-v1", 0), "batch_size is 0"),
+        (lambda: alf.train("CartPole-v1", "ppo", num_groups=0), "num_groups is 0"),
+    ],
+)
+def test_a_call_in_python_has_one_line_without_the_calls_of_gin(call, message):
+    """Also if the call is within one of the user's own, which gin binds."""
+    for one in (call, lambda: make_own(call)):
+        with pytest.raises(ConfigError, match=message) as caught:
+            one()
+        text = str(caught.value)
+        assert "\n" not in text and "In call to" not in text and text.strip() == text
+        assert caught.value._render_traceback_()[0] == f"ConfigError: {text}"
+
+
+@pytest.mark.parametrize("kind", SAY_ALL)
+def test_errors_that_say_all_pass_through_gin_as_they_are(kind):
+    error = kind("one line")
+    error.__cause__ = cause = OSError("why")
+
+    def fail():
+        raise error
+
+    with pytest.raises(kind) as caught:
+        make_own(fail)
+    assert caught.value is error and str(error) == "one line" and error.__cause__ is cause
+
+
+def test_other_errors_keep_the_calls_of_gin():
+    with pytest.raises(ZeroDivisionError, match="(?s)division by zero.*In call to configurable 'make_own'"):
+        make_own(lambda: 1 / 0)
+
+
+def test_a_message_is_one_line_also_of_a_value_that_has_several():
+    assert str(ConfigError(f"x is {np.eye(2)}: no")) == "x is [[1. 0.] [0. 1.]]: no"
+    assert str(ConfigError("two  spaces")) == "two  spaces"
 
 
 MISSING = [

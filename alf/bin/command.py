@@ -17,15 +17,7 @@ from alf.bin.show import show
 from alf.config.parsing import first_line
 from alf.core.signals import list_endings, on_signal, raise_interrupts
 from alf.core.startup import import_tensorflow
-from alf.errors import (
-    ConfigError,
-    DivergedError,
-    EnvError,
-    LostPeerError,
-    SaveError,
-    StallError,
-    arguments_are_flags,
-)
+from alf.errors import SAY_ALL, ConfigError, arguments_are_flags
 from alf.runs.run_dir import remove_unused
 
 _HELP = {"--help", "-h", "-?", "--helpshort"}
@@ -56,7 +48,7 @@ def _run(command, argv):
     try:
         # Whatever is not caught here is a mistake in code, and keeps its traceback.
         return command.run(split_arguments(argv[1:]))
-    except (ConfigError, DivergedError, EnvError, LostPeerError, SaveError, StallError) as error:
+    except SAY_ALL as error:
         print(f"error: {first_line(error)}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except SystemExit as error:

@@ -274,10 +274,8 @@ def wrong_calls_are_config_errors():
     """
     try:
         yield
-    except ConfigError as error:
-        # As it was raised: gin adds its calls to the text.
-        original = _find_original(error)
-        raise original from original.__cause__
+    except ConfigError:
+        raise
     except Exception as error:
         if isinstance(error, OSError) and _find_original(error).errno == errno.EMFILE:
             limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -20,12 +20,23 @@ from typing import Any, TypeVar
 
 import gin
 
-from alf.errors import ConfigError
+from alf.errors import SAY_ALL, ConfigError
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
 # From (scope, selector) to a dict from parameter to value.
 Bindings = dict[tuple[str, str], dict[str, Any]]
+
+
+def _name_call(error, message, append=gin.config.utils.augment_exception_message_and_reraise):
+    """Raises an error as it is if its message says all, else as gin does, with the names of the calls."""
+    if isinstance(error, SAY_ALL) and message.lstrip().startswith("In call to configurable"):
+        raise error
+    append(error, message)
+
+
+# In Python, too, where nothing takes these names off again, a user reads one line.
+gin.config.utils.augment_exception_message_and_reraise = _name_call
 
 
 def import_settings() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 import alf
 from alf.config import registry
-from alf.config.parsing import first_line, parse_config, wrong_calls_are_config_errors
+from alf.config.parsing import parse_config, wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import configurable
 from alf.errors import ConfigError
@@ -118,7 +118,7 @@ def build_error(example, *bindings):
         driver = driver_of(Experiment())
         driver.stop()
         check_parts(driver, driver.learner, 1)
-    return first_line(caught.value)
+    return str(caught.value)
 
 
 def test_a_part_that_does_not_fit(subtests):

@@ -766,8 +766,7 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, bad):
     config, message = BAD[bad]
     with pytest.raises(ConfigError, match=message) as caught:
         make_trainer(tmp_path / "run", config, 2).train()
-    first, *rest = str(caught.value).splitlines()
-    assert first and all("In call to configurable" in line for line in rest)  # which gin adds
+    assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 
