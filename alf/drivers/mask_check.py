@@ -43,22 +43,26 @@ class MaskCheck:
         if not self._masked:
             return
         step_type = np.asarray(time_step.step_type)
-        self._steps = np.where(step_type == FIRST, 0, self._steps + 1)
-        acts = step_type == MID if self._is_game else step_type != LAST
-        observation, owner = time_step.observation, None
-        if self._has_owner:
-            observation, owner = observation[OBSERVATION], observation[OWNER]
+        self._steps += 1
+        self._steps[step_type == FIRST] = 0
         for number, entry, policy in self._masked:
-            own = observation if entry is None else observation[entry]
-            _, mask = split_mask(own, policy.action_mask_key)
-            rows = acts if owner is None else acts & (owner == number)
+            own = time_step.observation[OBSERVATION] if self._has_owner else time_step.observation
+            _, mask = split_mask(own if entry is None else own[entry], policy.action_mask_key)
+            is_possible = policy.actions.is_possible(mask)
+            # Most masks need no look at who acts. NaN is never at least 0.
+            if is_possible.all() and all(x.min() >= 0 for x in _list_numbers(mask)):
+                continue
+            rows = step_type == MID if self._is_game else step_type != LAST
+            if self._has_owner:
+                rows = rows & (time_step.observation[OWNER] == number)
+            # As of masks for logits, 0 and -inf, which would mean the contrary.
+            is_odd = np.any([~(x >= 0).all(axis=-1) for x in _list_numbers(mask)] or [False], axis=0)
             for fault, is_wrong in (
-                ("allows no action, which only the last step of an episode may do", _find_shut(policy, mask)),
-                ("has a number below 0, or NaN: it must be 1 or 0 for each action", _find_odd(mask)),
+                ("allows no action, which only the last step of an episode may do", ~is_possible & rows),
+                ("has a number below 0, or NaN: it must be 1 or 0 for each action", is_odd & rows),
             ):
-                # Rarely any: most masks need no look at who acts.
-                if is_wrong.any() and (is_wrong & rows).any():
-                    self._raise((is_wrong & rows).argmax(), policy.action_mask_key, fault)
+                if is_wrong.any():
+                    self._raise(is_wrong.argmax(), policy.action_mask_key, fault)
 
     def _raise(self, row, key, fault):
         agent = f" (agent {self._agents[row % len(self._agents)]!r})" if self._is_game else ""
@@ -75,13 +79,7 @@ def _heeds_mask_of_env(policy):
     return [x.shape for x in tf.nest.flatten(masks[0])] == [x.shape for x in tf.nest.flatten(masks[1])]
 
 
-def _find_shut(policy, mask):
-    """Returns bool [B], True where a mask allows no action."""
-    return ~policy.actions.is_possible(mask)
-
-
-def _find_odd(mask):
-    """Returns bool [B], True where a number of a mask cannot say whether an action is allowed."""
-    # As of a mask of logits, 0 and -inf, which would mean the contrary. NaN is never at least 0.
-    odd = [~(x >= 0).all(axis=-1) for x in tf.nest.flatten(mask) if x is not None and x.dtype.kind in "if"]
-    return np.any(odd, axis=0) if odd else np.False_
+def _list_numbers(mask):
+    """Lists the arrays of a mask that may hold negative numbers."""
+    leaves = [mask] if isinstance(mask, np.ndarray) else tf.nest.flatten(mask)
+    return [x for x in leaves if x.dtype.kind in "if"]

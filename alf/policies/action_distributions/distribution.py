@@ -58,7 +58,7 @@ class ActionDistribution(tf.Module, abc.ABC):
 
     def is_possible(self, mask: Nest) -> np.ndarray:
         """Returns bool [...], False where a mask, arrays of NumPy as for `params`, allows no action."""
-        return np.any(mask, axis=-1)
+        return np.asarray(np.asarray(mask).any(axis=-1))
 
     @abc.abstractmethod
     def sample(self, params: Nest) -> Nest:
