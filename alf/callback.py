@@ -2,13 +2,16 @@
 """Callback: the interface of code that a training run calls at its beginning, its end, and in between."""
 
 import contextlib
+import difflib
+import inspect
 from typing import Any
 
 from absl import logging
 
+from alf.config.hints import translate
 from alf.config.settings import Role
 from alf.core.user_calls import user_call
-from alf.errors import InterruptedDriverError, describe_error
+from alf.errors import ConfigError, InterruptedDriverError, describe_error
 
 
 class Callback:
@@ -46,8 +49,11 @@ class Callback:
         `step` is the x axis, an int. `values` is a dict by name of numbers and texts.
         """
 
-    def on_evaluation(self, trainer: Any, evaluation: Any) -> None:
-        """Is called after each evaluation, with its `alf.evaluation.evaluator.Evaluation`."""
+    def on_evaluation(self, trainer: Any, figures: dict[str, float]) -> None:
+        """Is called after each evaluation, with the figures that TensorBoard shows.
+
+        These are "eval/return_mean", "eval/return_min", "eval/length_mean", "eval/num_episodes" and so on.
+        """
 
     def on_checkpoint(self, trainer: Any, path: str) -> None:
         """Is called after each checkpoint, with its path, which ends in "ckpt-N"."""
@@ -71,6 +77,59 @@ class Callback:
 
         It may be called several times, and without `on_begin`.
         """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Returns the callback itself: gin copies its values, and who made a callback looks at it later."""
+        return self
+
+
+# From each method that a run calls to the number of its arguments.
+_HOOKS = {
+    name: len(inspect.signature(method).parameters) - 1
+    for name, method in vars(Callback).items()
+    if name.startswith(("on_", "get_", "set_"))
+}
+
+
+def check_hooks(callback):
+    """Raises ConfigError if a run would never call a method of a callback, or with other arguments.
+
+    Args:
+        callback: object or class. Of the methods on_NAME, a run calls those that `Callback` has.
+    """
+    is_class = inspect.isclass(callback)
+    owner = (callback if is_class else type(callback)).__name__
+    for name in dir(callback):
+        found = inspect.getattr_static(callback, name)
+        if isinstance(found, property) or not (name in _HOOKS or name.startswith(("on_", "_on_"))):
+            continue
+        method = getattr(callback, name)
+        if name in _HOOKS:
+            # Of a function of the class itself, because Python tells no signature of a method without `self`.
+            is_own = not is_class and name in getattr(callback, "__dict__", ())
+            is_plain = inspect.isfunction(found) and not is_own
+            _check_call(owner, name, found if is_plain else method, is_plain)
+        elif callable(method) and (hint := translate(name) or _find_hook(name)):
+            raise ConfigError(f"{owner}.{name}: a run calls no such method of a callback{hint}")
+
+
+def _find_hook(name):
+    """Returns the end of a message about a method that is no hook; "" if it is private."""
+    if name.startswith("_"):
+        return ""
+    close = difflib.get_close_matches(name, _HOOKS, n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(close)} ?" if close else f"; it calls {', '.join(_HOOKS)}"
+
+
+def _check_call(owner, name, method, takes_self):
+    """Raises ConfigError if a method cannot be called as a run calls it."""
+    given = ", ".join(("self", *list(inspect.signature(getattr(Callback, name)).parameters)[1:]))
+    try:
+        inspect.signature(method).bind(*[None] * (_HOOKS[name] + takes_self))
+    except ValueError:  # Python cannot tell the signature
+        pass
+    except TypeError as error:
+        raise ConfigError(f"{owner}.{name} cannot be called ({error}): define {name}({given})") from None
 
 
 def calling(callback, method):

@@ -218,6 +218,13 @@ def unrecorded() -> Iterator[None]:
         gin.config._OPERATIVE_CONFIG.update(kept)
 
 
+def list_bound(selector: str, parameter: str) -> list[Any]:
+    """Returns what a binding names, item by item if it is a list: of "@NAME()" the class, else the value."""
+    value = gin.config._CONFIG.get(("", selector), {}).get(parameter, ())
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [x.configurable.wrapped if isinstance(x, gin.config.ConfigurableReference) else x for x in items]
+
+
 def find_macros(values: Any) -> set[str]:
     """Returns the names of the macros in the values of bindings."""
     references = gin.config.iterate_references(values, to=gin.get_configurable("gin.macro"))

@@ -38,6 +38,7 @@ class Evaluation(NamedTuple):
     path: str  # the path of the checkpoint
     env_steps: int  # environment steps learned from before the checkpoint
     figures: dict  # the result of `alf.evaluation.episodes.summarize_episodes`
+    num_episodes: int
     seconds: float  # the time that the evaluation took
     video: Any = None  # `alf.evaluation.video.Gif`, if there is one
     reward_weights: list[float] | None = None  # of the components of a vector reward
@@ -53,7 +54,7 @@ class Evaluation(NamedTuple):
         values = {f"eval/{name}_{key}": x for name, parts in figures for key, x in parts.items()}
         if self.reward_weights is not None:
             values["eval/weighted_return_mean"] = self.score
-        return {**values, "eval/seconds": self.seconds}
+        return {**values, "eval/num_episodes": self.num_episodes, "eval/seconds": self.seconds}
 
 
 @configurable("alf.training", role=Role.MEASUREMENT)
@@ -143,10 +144,8 @@ class Evaluator:
         self._is_busy = False
         self._stepped_at: float | None = None  # `running_time` of the last step of the present evaluation
         self._looked_at = 0.0  # `running_time` of its start, or of the last warning
-        # Paths of checkpoints go to the evaluator's thread through one queue, results and errors come back
-        # through the other. There is never more than one of them, because nothing is due during an
-        # evaluation.
-        self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
+        self._jobs: Any = None
+        self._results: Any = None
 
     def open(self, policy: Policy) -> None:
         """Makes the environments, in this process first, so that errors show before training begins.
@@ -159,6 +158,10 @@ class Evaluator:
                 f"{name} is {untold[name]!r}: Evaluator.place is {self._place!r}, so name something that "
                 "another process can import, or evaluate in a thread"
             )
+        # Paths of checkpoints go to the evaluator's thread through one queue, results and errors come back
+        # through the other. There is never more than one of them, because nothing is due during an
+        # evaluation. Only here, or gin could not copy an evaluator that a program has made.
+        self._jobs, self._results = queue.SimpleQueue(), queue.SimpleQueue()
         # A copy, because an evaluation restores a checkpoint into it while the original goes on learning.
         with tf.device(HOST):
             self._policy = policy.copy()
@@ -291,7 +294,7 @@ class Evaluator:
                 started = time.monotonic()
                 try:
                     episodes, video = session.evaluate(job[0], self._note_step)
-                    figures = summarize_episodes(episodes)
-                    self._results.put(Evaluation(*job, figures, time.monotonic() - started, video))
+                    figures, count = summarize_episodes(episodes), len(episodes.returns)
+                    self._results.put(Evaluation(*job, figures, count, time.monotonic() - started, video))
                 except BaseException as error:  # `poll` raises it in the thread that trains
                     self._results.put(contain(error, "an environment of the evaluation"))

@@ -16,6 +16,7 @@ import tensorflow as tf
 from absl import logging
 
 import alf
+from alf.callback import check_hooks
 from alf.config import registry
 from alf.config.parsing import add_defaults, bind, parse_config
 from alf.config.short_names import find_full_names
@@ -45,6 +46,8 @@ _SMALL = "small_images.gin"  # for images that are too small for `NatureEncoder`
 @relative_to_here()
 def make_parts() -> tuple[Driver, Learner]:
     """Makes the driver and the learner of gin's bindings, with the preset if they choose one."""
+    for callback in registry.list_bound("alf.training.Trainer", "callbacks"):
+        check_hooks(callback)  # here, because environments may take long to make
     add_preset()
     return Experiment().make_parts()
 

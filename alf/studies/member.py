@@ -116,8 +116,8 @@ class Member(Callback):
         elif order["number"] != before["number"]:
             self._carry_out()
 
-    def on_evaluation(self, trainer, evaluation):
-        self._eval_return = evaluation.figures["return"]["mean"]
+    def on_evaluation(self, trainer, figures):
+        self._eval_return = figures["eval/return_mean"]
 
     def _build(self):
         """Makes the `Trainer` with the order's settings, which continues from the member's own checkpoint."""

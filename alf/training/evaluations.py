@@ -88,7 +88,7 @@ class Evaluations(Callback):
             "" if evaluation.reward_weights is None else f", weighted {evaluation.score:.5g}",
             ", the best so far" if is_best else "",
         )
-        trainer.call_back("on_evaluation", evaluation)
+        trainer.call_back("on_evaluation", evaluation.scalars())
 
 
 def make_evaluations(evaluator, stop_criteria):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import gin
 from absl import logging
 
-from alf.callback import Callback, call_back, calling, end_callbacks
+from alf.callback import Callback, call_back, calling, check_hooks, end_callbacks
 from alf.config.kinds import NonNegativeInt, PositiveInt
 from alf.config.parsing import check_dead_bindings, operative_config
 from alf.config.settings import Role, check_arguments, configurable
@@ -121,6 +121,8 @@ class Trainer:
         self._users: list[Callback] = []
         with self._stop_on_error():
             check_arguments(Trainer, given)
+            for callback in callbacks:
+                check_hooks(callback)
             self._users = [*self.learner.callbacks, *callbacks]
             self._signals = tuple(signals)
             self._batches_per_train_iter = batches_per_train_iter
@@ -216,6 +218,7 @@ class Trainer:
 
     def add_callback(self, callback: Callback) -> None:
         """Adds a `Callback` after the callbacks of the constructor. Call it before `train`."""
+        check_hooks(callback)
         self._users.append(callback)
 
     def call_back(self, name: str, *args: Any) -> None:

@@ -24,7 +24,8 @@ from tensorflow.core.util import event_pb2
 
 from alf.algorithms import ImpalaAlgorithm
 from alf.callback import Callback
-from alf.config.registry import own_config
+from alf.config.parsing import bind
+from alf.config.registry import find_argument, own_config
 from alf.core.nest_utils import to_tensor_spec
 from alf.core.randomness import bootstrap_interval
 from alf.errors import ConfigError, EnvError
@@ -35,7 +36,7 @@ from alf.policies import ActorCriticPolicy
 from alf.runs import checkpoint_files as files
 from alf.runs.saved_run import SavedRun, load_agent
 from alf.testing.toy_environments import MatchObservationEnvironment
-from alf.training import Evaluator, Experiment
+from alf.training import Evaluator, Experiment, Trainer
 from alf.training.stop_criteria import StopCriteria
 from tests.builders import (
     build_checkpointer,
@@ -268,7 +269,7 @@ def test_training_goes_on_while_an_evaluation_takes_its_time(tmp_path):
 
 
 def make_evaluation(path, mean, env_steps=1):
-    return Evaluation(path, env_steps, {"return": {"mean": mean}}, 0.1)
+    return Evaluation(path, env_steps, {"return": {"mean": mean}}, 1, 0.1)
 
 
 def test_the_best_checkpoint_is_kept(tmp_path):
@@ -311,7 +312,7 @@ def test_the_best_checkpoint_follows_the_weights_of_a_vector_reward(tmp_path):
     def keep(first, second, weights):
         figures = {"return": first + second, "return_0": first, "return_1": second}
         figures = {name: {"mean": x} for name, x in figures.items()}
-        evaluation = Evaluation(path, 1, figures, 0.1, reward_weights=weights)
+        evaluation = Evaluation(path, 1, figures, 1, 0.1, reward_weights=weights)
         assert evaluation.scalars()["eval/weighted_return_mean"] == evaluation.score
         return checkpointer.keep_best(evaluation)
 
@@ -520,3 +521,10 @@ def check_scope(root_dir, place, num_workers=1):
 
 def test_gin_configures_it_in_a_scope_of_its_own(tmp_path):
     check_scope(tmp_path, "thread")
+
+
+def test_a_program_passes_an_evaluator_as_an_object():
+    """Gin copies the values of bindings."""
+    with own_config():
+        bind({"Trainer.evaluator": Evaluator(interval_steps=1)})
+        assert isinstance(find_argument(Trainer, "evaluator"), Evaluator)

@@ -361,8 +361,8 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
     evaluations = []
 
     class Keep(Callback):
-        def on_evaluation(self, trainer, evaluation):
-            evaluations.append(evaluation)
+        def on_evaluation(self, trainer, figures):
+            evaluations.append(figures)
 
     experiment = make_experiment(
         policies,
@@ -371,9 +371,8 @@ def test_an_evaluation_shows_each_policy(tmp_path, monkeypatch):
         learner=make_idle_learner,
     )
     train(tmp_path, experiment, 4, evaluator=evaluator, callbacks=[Keep()])
-    figures = evaluations[-1].figures
-    assert figures["policies/a/return"]["min"] == EPISODE_LENGTH
-    assert figures["policies/b/return"]["mean"] < 0.7 * EPISODE_LENGTH, "a third"
+    assert evaluations[-1]["eval/policies/a/return_min"] == EPISODE_LENGTH
+    assert evaluations[-1]["eval/policies/b/return_mean"] < 0.7 * EPISODE_LENGTH, "a third"
 
 
 def make_replay_policies(**kwargs):

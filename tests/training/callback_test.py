@@ -5,13 +5,19 @@ import functools
 import os
 import re
 import sys
+import threading
 
+import gin
 import pytest
 from absl import flags
 
+import alf
 from alf.bin import train
+from alf.callback import check_hooks
+from alf.config.parsing import bind
+from alf.config.registry import find_argument, own_config
 from alf.errors import ConfigError
-from alf.training import Callback, Evaluator
+from alf.training import Callback, Evaluator, Trainer
 from tests.bin.calls import call
 from tests.example_runs import EXAMPLES
 from tests.training.trainer_test import (
@@ -96,8 +102,9 @@ def test_an_evaluation_is_a_moment_and_may_end_the_run(tmp_path, caplog):
     stop = {"max_seconds": 60.0}
     trainer = make_counting_trainer(tmp_path, stop=stop, callbacks=[callback], evaluator=evaluator)
     assert trainer.train() == (True, "evaluated")
-    (evaluation,) = [call[2] for call in callback.calls if call[0] == "on_evaluation"][:1]
-    assert 0 <= evaluation.figures["return"]["mean"] <= EPISODE_LENGTH
+    (figures,) = [call[2] for call in callback.calls if call[0] == "on_evaluation"][:1]
+    assert 0 <= figures["eval/return_mean"] <= EPISODE_LENGTH
+    assert (figures["eval/length_mean"], figures["eval/num_episodes"]) == (EPISODE_LENGTH, 3)
     assert callback.calls[-1][::2] == ("on_end", "evaluated")
     assert "  evaluation  " in caplog.text, "the table's row"
 
@@ -170,3 +177,87 @@ def test_what_is_no_callback_is_refused(tmp_path, callbacks):
         match=r"Trainer.callbacks(\[\d\])? is .*: it must be a .*Callback \(@NAME\(\)\)",
     ):
         make_counting_trainer(tmp_path, callbacks=callbacks)
+
+
+def made_with(**methods):
+    return type("Own", (Callback,), methods)
+
+
+def on_step(self, *args):
+    pass
+
+
+# What is wrong, and a pattern of the message.
+WRONG_METHODS = {
+    "misspelt": ({"on_train_iteration": on_step}, "Own.on_train_iteration: .*did you mean on_train_iter "),
+    "plural": ({"on_checkpoints": on_step}, "Own.on_checkpoints: .*did you mean on_checkpoint ?"),
+    "like no other": ({"on_fire": on_step}, "Own.on_fire: .*it calls on_check, on_begin, .*, on_close$"),
+    "static": ({"on_endings": staticmethod(on_step)}, "did you mean on_end"),
+    "of Stable-Baselines3": ({"_on_step": on_step}, "Own._on_step: .*on_train_iter"),
+    "of RLlib": ({"on_train_result": on_step}, "Own.on_train_result: .*on_train_iter"),
+    "too few": (
+        {"on_train_iter": lambda self, trainer: None},
+        r"Own.on_train_iter cannot be called \(too many positional arguments\): define "
+        r"on_train_iter\(self, trainer, summary\)",
+    ),
+    "too many": ({"on_begin": lambda self, trainer, extra: None}, r"on_begin\(self, trainer\)"),
+    "without self": ({"on_end": lambda: None}, r"define on_end\(self, trainer, reason\)"),
+    "state": ({"set_state": lambda self: None}, r"define set_state\(self, state\)"),
+    "keyword": ({"on_check": lambda self, trainer, *, more: None}, "missing a required argument: 'more'"),
+    "no method": ({"on_begin": None}, "Own.on_begin cannot be called"),
+}
+
+
+@pytest.mark.parametrize("as_class", [False, True])
+@pytest.mark.parametrize("case", WRONG_METHODS)
+def test_a_method_that_a_run_would_never_call_is_named(case, as_class):
+    methods, message = WRONG_METHODS[case]
+    owner = made_with(**methods)
+    with pytest.raises(ConfigError, match=message):
+        check_hooks(owner if as_class else owner())
+
+
+def test_methods_that_a_run_calls_and_the_callbacks_own_are_right():
+    right = made_with(
+        on_train_iter=lambda self, *args, more=None: None,
+        on_begin=functools.partialmethod(on_step, 1),
+        on_end=staticmethod(lambda trainer, reason: None),
+        on_close=classmethod(on_step),
+        on_device=property(fail),
+        on_fire=True,
+        _on_fire=on_step,
+    )
+    for callback in (right, right()):
+        check_hooks(callback)
+
+
+def test_a_wrong_callback_is_told_before_an_environment_is_made(tmp_path):
+    made = []
+    wrong = made_with(on_train_iteration=on_step)
+    with pytest.raises(ConfigError, match="did you mean on_train_iter"):
+        alf.train(lambda: made.append(1), callbacks=(wrong(),), root_dir=tmp_path)
+    gin.external_configurable(wrong, "WrongHooks", module="tests")
+    file = tmp_path / "run.gin"
+    file.write_text("Trainer.callbacks = (@WrongHooks(),)\nload.name = 'NoSuch-v0'\n")
+    with pytest.raises(ConfigError, match="did you mean on_train_iter"):
+        alf.train(file)
+    assert not made
+
+
+def test_a_trainer_checks_what_is_added_later(tmp_path):
+    trainer = make_counting_trainer(tmp_path)
+    callback = Callback()
+    callback.on_train_iter = lambda trainer: None
+    with pytest.raises(ConfigError, match="Callback.on_train_iter cannot be called"):
+        trainer.add_callback(callback)
+    trainer.close()
+    with pytest.raises(ConfigError, match="Callback.on_train_iter cannot be called"):
+        make_counting_trainer(tmp_path, callbacks=[callback])
+
+
+def test_a_run_calls_the_object_that_a_program_has_passed():
+    """Gin copies the values of bindings; the program would look at a callback that nobody has called."""
+    callback = made_with(lock=threading.Lock())()
+    with own_config():
+        bind({"Trainer.callbacks": (callback,)})
+        assert find_argument(Trainer, "callbacks")[0] is callback
