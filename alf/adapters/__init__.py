@@ -5,6 +5,7 @@ ALF's drivers take environments, metrics and observers of TF-Agents as they are.
 """
 
 import importlib
+import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +61,10 @@ def as_metric(metric: Any, num_rows: int) -> Any:
         from alf.adapters.tf_agents_metric import TFAgentsMetric
 
         return TFAgentsMetric(metric, num_rows)
-    if not all(hasattr(metric, name) for name in ("name", "result", "get_state", "set_state")):
+    names = "name", "result", "get_state", "set_state"
+    if inspect.isclass(metric) or not all(hasattr(metric, name) for name in names):
         raise ConfigError(
-            f"metrics: {metric!r} is neither an alf.drivers.metrics.Metric nor a PyStepMetric or "
+            f"metrics: {metric!r} is neither an object of alf.drivers.metrics.Metric nor a PyStepMetric or "
             "TFStepMetric of TF-Agents"
         )
     return metric

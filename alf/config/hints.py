@@ -90,6 +90,11 @@ def translate(name, near=""):
     return f"; {name} ({libraries}) is called {' or '.join(settings)} here{difference}"
 
 
+def means(name, setting):
+    """Returns whether a name is that of a setting, here or in another library; `setting` is a full name."""
+    return setting.endswith(f".{name}") or any(x.setting == setting for x in find_translations(name))
+
+
 def _tell_differences(found):
     """Returns how the setting of some `Translation`s differs, in brackets; by library if not in all alike."""
     libraries: dict[str, dict[str, None]] = {}

@@ -102,6 +102,13 @@ def bind(bindings: Mapping[str, Any], source: str = "") -> None:
             gin_name = registry.find_gin_name(value) if callable(value) else None
             value = value if gin_name is None else registry.parse_value(f"@{gin_name}")
             try:
+                registry.check_copy(value)
+            except Exception as error:  # the value may be an object of the user's
+                raise ConfigError(
+                    f"{name} is {show(value)}: each part of a run gets a copy, and this cannot be copied "
+                    f"({error}): pass a function that makes it"
+                ) from error
+            try:
                 _parse(lambda value: registry.bind(name, value), value)  # noqa: B023
             except (KeyError, ValueError) as error:
                 beginning = f"{source}: " if source else ""

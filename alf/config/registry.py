@@ -193,6 +193,12 @@ def bind(name: str, value: Any) -> None:
     gin.bind_parameter(name if "." in name else (name, "gin.macro", "value"), value)
 
 
+def check_copy(value: Any) -> None:
+    """Raises what a call would raise that gets this value from gin, which copies it."""
+    if not any(gin.config.iterate_references({"": value})):  # a copy of a reference is a call
+        copy.deepcopy(value)
+
+
 def remove_bindings(*keys: tuple[str, str]) -> None:
     """Removes all bindings of some pairs of scope and selector."""
     for key in keys:

@@ -151,6 +151,8 @@ def _check_calls(function, owner):
             _explain_unknown(owner, kwargs.keys() - signature.parameters.keys())
             given = {}
         _check_all(owner, given, kinds)
+        if names[:1] in (["what"], ["run"]):
+            _check_first(owner, names[0], given, kwargs)
         with arguments_of_call(names) if takes_settings else contextlib.nullcontext():
             return function(*args, **kwargs)
 
@@ -165,6 +167,17 @@ def _explain_unknown(owner, names):
     for name in sorted(names):
         if known := translate(name, near=owner):
             raise ConfigError(f"{owner} has no argument {name!r}{known}")
+
+
+def _check_first(owner, name, given, kwargs):
+    """Raises ConfigError if a call says not what to train or to play; in `kwargs` another name may say it."""
+    from alf.config.hints import means  # here: it imports this module
+
+    if name not in given:
+        wrong = next((x for x in kwargs if means(x, "alf.environments.load.name")), None)
+        hint = "" if wrong is None else f", in place of {wrong}={kwargs[wrong]!r}"
+        what = "a run" if name == "run" else "an environment, a gin file or a run"
+        raise ConfigError(f"{owner} lacks its first argument, {name}: name {what}{hint}")
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -50,13 +50,19 @@ def find_full_names(
     Raises:
         ConfigError: for all names that are wrong, also misspelt flags; for a value that is wrong or missing.
     """
-    found, wrong = {}, []
+    found, wrong, names = {}, [], {}
     settings = {name: _read(name, value) for name, value in settings.items()}
     macros = registry.find_macros(settings)
     for name, value in settings.items():
         shown = "VALUE" if isinstance(value, FlagValue) else value
         try:
-            found[name if name in macros else find_full_name(name, used, shown)] = value
+            full = name if name in macros else find_full_name(name, used, shown)
+            first = names.setdefault(registry.complete(full), name)
+            if first != name:
+                wrong.append(
+                    f"{argument(first)} and {argument(name)} are the same setting, {full}: write one"
+                )
+            found[full] = value
         except ConfigError as error:
             if name in list_arguments():
                 full = argument(f"load.{name}", show(value) if shown is value else shown)

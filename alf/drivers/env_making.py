@@ -43,7 +43,7 @@ class StartWatch(Watch):
         self._told, call = now, find_user_call(self._thread)
         where = "" if call is None else f"; in {call.name} for {now - call.since:.0f} s"
         seconds, made = now - self._began, len(self._envs)
-        logging.info(
+        logging.warning(  # a Python program shows no line of a lower level
             "%d of %d batches of environments are made after %.0f s%s", made, self._count, seconds, where
         )
         if call is not None and now - call.since > _HANG_SECONDS and not self._has_stack:

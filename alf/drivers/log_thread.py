@@ -3,6 +3,7 @@
 
 import tensorflow as tf
 
+from alf.config.kinds import show
 from alf.data_structures import OWNER
 from alf.drivers.threads import DriverThread
 from alf.errors import ConfigError
@@ -69,8 +70,9 @@ def call_observers(observers, record):
             if error.obj is not record:
                 raise
             raise ConfigError(
-                f"{observer} reads {error.name!r} of a LogRecord, which has {', '.join(record._fields)}: it "
-                "is no Trajectory of TF-Agents, which only methods of its replay buffers get"
+                f"the observer {show(observer)} reads {error.name!r} of a LogRecord, which has "
+                f"{', '.join(record._fields)}: it is no Trajectory of TF-Agents, which only methods of its "
+                "replay buffers get"
             ) from error
 
 

@@ -39,7 +39,8 @@ class Metric(abc.ABC):
     needs = ()
 
     def __repr__(self) -> str:
-        return f"<Metric {self.name}: {self.result():g}>"
+        value = self.result()
+        return f"<Metric {self.name}: {f'{value:g}' if isinstance(value, (int, float)) else value}>"
 
     @abc.abstractmethod
     def __call__(self, record: LogRecord) -> None:
@@ -430,9 +431,12 @@ def read_number(metric: Metric) -> float:
     """Returns the result of a metric; raises ConfigError if it is no number."""
     value = metric.result()
     if np.ndim(value):
-        shape = np.shape(value)
-        raise ConfigError(f"the metric {metric.name!r} has a result of shape {shape}: it must be one number")
-    return value
+        what = f"a result of shape {np.shape(value)}"
+    elif hasattr(value, "__float__"):
+        return value
+    else:
+        what = f"the result {value!r}"
+    raise ConfigError(f"the metric {metric.name!r} has {what}: it must be one number")
 
 
 def check_names(metrics):

@@ -23,7 +23,7 @@ from alf.evaluation.episodes import summarize_episodes
 from alf.evaluation.session import Session, divide, start_in_cluster, start_processes
 from alf.policies.policy import Policy
 from alf.runs.checkpoint_files import score
-from alf.runs.untold import find_of_acting, list_untold
+from alf.runs.untold import check_other_process
 
 _PLACES = ("thread", "process", "cluster")
 _CLOSE_SECONDS = 5.0  # the time in which environments return from a step and close
@@ -152,12 +152,8 @@ class Evaluator:
 
         `policy` is the policy that learns; it is copied.
         """
-        untold = list_untold() if self._place != "thread" else {}
-        for name in find_of_acting(untold):
-            raise ConfigError(
-                f"{name} is {untold[name]!r}: Evaluator.place is {self._place!r}, so name something that "
-                "another process can import, or evaluate in a thread"
-            )
+        if self._place != "thread":
+            check_other_process(f"Evaluator.place is {self._place!r}", ", or evaluate in a thread")
         # Paths of checkpoints go to the evaluator's thread through one queue, results and errors come back
         # through the other. There is never more than one of them, because nothing is due during an
         # evaluation. Only here, or gin could not copy an evaluator that a program has made.

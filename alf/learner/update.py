@@ -288,9 +288,11 @@ def _check_loss(algorithm, loss_info):
     returned = f"{type(algorithm).__name__}.calc_loss returned"
     if not isinstance(loss_info, LossInfo):
         raise ConfigError(f"{returned} {type(loss_info).__name__}: it must return an alf.LossInfo")
-    if loss_info.loss is None:
-        raise ConfigError(f"{returned} the loss None: it must be a float32 scalar, what is minimized")
-    shape = tf.convert_to_tensor(loss_info.loss).shape
+    if not tf.is_tensor(loss_info.loss) or not loss_info.loss.dtype.is_floating:  # None, or Python's 1.0
+        raise ConfigError(
+            f"{returned} the loss {loss_info.loss}: it must be a float32 scalar, a tensor, what is minimized"
+        )
+    shape = loss_info.loss.shape
     if shape.rank != 0:  # The tape would differentiate the sum.
         raise ConfigError(
             f"{returned} a loss of shape {shape}: it must be a scalar, for example a mean over the "

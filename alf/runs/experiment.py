@@ -40,6 +40,7 @@ from alf.policies.policy import Policy
 from alf.runs.devices import choose_device, log_devices
 from alf.runs.groups import split_in_groups
 from alf.runs.seeds import seed_draws, seed_everything, spawn_seed
+from alf.runs.untold import check_other_process
 
 _MAX_THREADS = 4096  # with many more, TensorFlow does not start
 
@@ -181,6 +182,8 @@ class Experiment:
         """
         if self._deterministic:
             require_deterministic_operations()
+        if self._num_collectors:
+            check_other_process(f"Experiment.num_collectors is {self._num_collectors}")
         # First of all: TensorFlow's numbers of threads cannot change once it has started. They are for the
         # loop of each environment and of at most as many actors. The driver knows the true number, but is
         # made last: by then environments and networks have run operations.

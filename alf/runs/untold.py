@@ -8,9 +8,11 @@ from collections.abc import Collection
 from typing import Any
 
 import gin
+from absl import logging
 
 from alf.config import registry
 from alf.config.comparison import parse_settings
+from alf.config.kinds import show
 from alf.config.registry import complete, name_binding
 from alf.config.settings import find_role
 from alf.errors import ConfigError, argument, is_command
@@ -60,15 +62,39 @@ def check_acting(names: Collection[str], makes_env: bool) -> None:
         short = "name" if of_envs[0] == _NAME else of_envs[0]
         remedy = f"write {argument(short, value)}"
         if not is_command():
-            remedy = "pass an environment, alf.evaluate(root_dir, env)"
+            remedy = (
+                "pass an environment, alf.evaluate(root_dir, env), or to alf.play the setting: "
+                f"**{{'{of_envs[0]}': ...}}"
+            )
         raise ConfigError(f"the run's {of_envs[0]} was made in a program, and no file can say it: {remedy}")
 
 
 def check_training(names: Collection[str]) -> None:
-    """Raises ConfigError if gin's configuration lacks a setting of a run that goes on; `names` as above."""
+    """Raises ConfigError if gin's configuration lacks a setting of a run that goes on; `names` as above.
+
+    Settings that may change, such as callbacks, are only named in the log.
+    """
     for name in names:
-        if name not in registry.list_names() and not find_role(name).may_change:
+        if name in registry.list_names():
+            continue
+        fault = f"the run's {name} was made in a program, and no file can say it"
+        if not find_role(name).may_change:
             raise ConfigError(
-                f"the run's {name} was made in a program, and no file can say it: the run goes on by the "
-                "call of alf.train that made it, with its root_dir"
+                f"{fault}: the run goes on by the call of alf.train that made it, with its root_dir"
             )
+        logging.warning("%s: the run goes on without it", fault)
+
+
+def check_other_process(reason: str, remedy: str = "") -> None:
+    """Raises ConfigError if no other process could make policy and environments of gin's configuration.
+
+    Args:
+        reason: text, why another process makes them, such as "Evaluator.place is 'process'".
+        remedy: text, what else a user may do.
+    """
+    untold = list_untold()
+    for name in find_of_acting(untold):
+        raise ConfigError(
+            f"{name} is {show(untold[name])}: {reason}, so name something that another process can import"
+            f"{remedy}"
+        )

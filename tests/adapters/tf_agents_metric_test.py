@@ -11,6 +11,7 @@ from tf_agents.metrics import py_metric, py_metrics
 from alf.adapters import TFAgentsMetric
 from alf.data_structures import FIRST, LAST, MID, LogRecord
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.drivers.metrics import EnvironmentSteps
 from alf.errors import ConfigError
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, RecordingObserver, make_counting_envs
 from tests.builders import build_driver, collect_and_observe
@@ -160,8 +161,8 @@ def test_gin_can_name_them():
     assert driver.get_metrics()[-1].name == "tf_agents/MyReturn"
 
 
-@pytest.mark.parametrize("metric", [5, "AverageReturn", py_metrics.AverageReturnMetric])
+@pytest.mark.parametrize("metric", [5, "AverageReturn", py_metrics.AverageReturnMetric, EnvironmentSteps])
 def test_what_is_no_metric(metric):
     envs = make_counting_envs(1)
-    with pytest.raises(ConfigError, match="metrics: .* is neither an alf.drivers.metrics.Metric"):
+    with pytest.raises(ConfigError, match="metrics: .* is neither an object of alf.drivers.metrics.Metric"):
         build_driver(SyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])), metrics=[metric])

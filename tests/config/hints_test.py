@@ -1,12 +1,15 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What is wrong in a configuration is one line, which holds the line to write."""
 
+import functools
 import importlib
 import re
+import threading
 
 import gin
 import pytest
 
+import alf
 from alf.config import registry
 from alf.config.parsing import bind, parse_config, take_bindings, wrong_calls_are_config_errors
 from alf.config.registry import own_config
@@ -309,6 +312,30 @@ def test_the_traceback_of_a_worker_process_is_not_lost(tmp_path, monkeypatch, su
             with pytest.raises(error) as caught, wrong_calls_are_config_errors():
                 PythonEnvironment([getattr(hints_failing_envs, name)], seed=0, num_workers=1)
             assert f", in {name}\n" in str(caught.value.__cause__)
+
+
+# Patterns of messages, and the calls.
+FIRST = {
+    "train lacks .*, what: name an env.*, in place of env='A-v0'": lambda: alf.train(env="A-v0"),
+    "train lacks .*, in place of env_name='A-v0'": lambda: alf.train(env_name="A-v0", steps=3),
+    "train lacks its first argument, what: name an .* or a run$": lambda: alf.train(steps=3),
+    "sweep lacks .*env_id='A-v0'": lambda: alf.sweep(env_id="A-v0", root_dir="x"),
+    "play lacks its first argument, run: name a run$": lambda: alf.play(num_episodes=1),
+}
+
+
+@pytest.mark.parametrize("message", FIRST)
+def test_a_call_says_that_its_first_argument_is_missing(message):
+    with pytest.raises(ConfigError, match=message):
+        FIRST[message]()
+
+
+def test_a_value_that_cannot_be_copied_is_told_when_it_is_bound():
+    lock = threading.Lock()
+    with own_config():
+        with pytest.raises(ConfigError, match="load.name is .*partial.*_thread.lock.*: pass a function"):
+            bind({"load.name": functools.partial(print, lock)})
+        bind({"load.name": lambda: lock})
 
 
 def test_a_call_says_what_it_lacks():

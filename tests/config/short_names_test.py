@@ -163,6 +163,17 @@ def test_the_values_of_a_command_line_are_read():
     }
 
 
+def test_two_names_of_one_setting_are_refused():
+    for names in (
+        {"gamma": 0.9, "discount": 0.8},
+        {"gamma": 0.9, "alf.algorithms.PPOAlgorithm.discount": 0.8},
+    ):
+        with pytest.raises(ConfigError, match="gamma and .*discount are the same setting, .*: write one$"):
+            find_full_names(names, list_preset("ppo"))
+    names = {"gamma": 0.9, "eval/PPOAlgorithm.discount": 0.8}
+    assert len(find_full_names(names, list_preset("ppo"))) == 2
+
+
 WRONG_VALUES = [
     ({"gamma": FlagValue(None)}, "^--gamma has no value: write --gamma=VALUE$"),
     ({"gamma": FlagValue(None), "gamme": FlagValue("1")}, "^gamme: there is no such setting"),

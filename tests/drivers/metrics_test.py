@@ -556,14 +556,29 @@ def test_a_state_of_another_number_of_environments(num_rows):
     assert metric.get_state() == expected
 
 
-def test_a_metric_that_returns_an_array_is_one_line():
-    class Both(EnvironmentSteps):
-        def result(self):
-            return np.zeros(2)
+WRONG_RESULTS = {
+    "array": (np.zeros(2), r"a result of shape \(2,\)"),
+    "list": ([1.0], r"a result of shape \(1,\)"),
+    "text": ("many", "the result 'many'"),
+    "None": (None, "the result None"),
+}
 
-    assert read_number(EnvironmentSteps()) == 0
-    with pytest.raises(ConfigError, match=r"EnvironmentSteps' has a result of shape \(2,\): .* one number$"):
-        read_number(Both())
+
+@pytest.mark.parametrize("case", WRONG_RESULTS)
+def test_a_metric_whose_result_is_no_number_is_one_line(case):
+    value, message = WRONG_RESULTS[case]
+    metric = EnvironmentSteps()
+    metric.result = lambda: value
+    assert str(value) in repr(metric)  # logs and gin's configuration have it
+    with pytest.raises(ConfigError, match=f"EnvironmentSteps' has {message}: .* one number$"):
+        read_number(metric)
+
+
+@pytest.mark.parametrize("value", [3, 0.5, True, np.float32(0.5), np.zeros(()), float("nan")])
+def test_numbers_of_all_kinds_are_results(value):
+    metric = EnvironmentSteps()
+    metric.result = lambda: value
+    assert read_number(metric) is value and "<Metric EnvironmentSteps: " in repr(metric)
 
 
 def test_an_observer_of_trajectories_is_one_line():
@@ -575,7 +590,9 @@ def test_an_observer_of_trajectories_is_one_line():
     def fail(_):
         np.no_such_function  # noqa: B018
 
-    with pytest.raises(ConfigError, match="observe.* reads 'is_last' of a LogRecord, which has step_type, "):
+    with pytest.raises(
+        ConfigError, match="the observer observe reads 'is_last' of a LogRecord, which has step_type, "
+    ):
         call_observers([observe], record)
     with pytest.raises(AttributeError, match="no_such_function"):
         call_observers([fail], record)

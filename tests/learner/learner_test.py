@@ -191,6 +191,8 @@ WRONG_LOSSES = [
     (None, "returned NoneType: it must return an alf.LossInfo"),
     (tf.constant(1.0), "returned EagerTensor: it must return an alf.LossInfo"),
     (LossInfo(None), "returned the loss None: it must be a float32 scalar"),
+    (LossInfo(1.0), "returned the loss 1.0: it must be a float32 scalar, a tensor"),
+    (LossInfo(tf.constant(1)), "the loss 1: it must be a float32 scalar"),
     (LossInfo(tf.zeros([3, 2])), r"returned a loss of shape \(3, 2\): it must be a scalar"),
     (LossInfo(tf.constant(0.0), {"loss": 1.0}), "the name 'loss', which another value has"),
     (LossInfo(tf.constant(0.0), {"gradient_norm": 1.0}), "the name 'gradient_norm', which another value has"),

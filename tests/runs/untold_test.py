@@ -6,11 +6,13 @@ import json
 import pytest
 
 import alf
+from alf.callback import Callback
 from alf.config.parsing import bind
 from alf.config.registry import import_settings, own_config
 from alf.errors import ConfigError, arguments_are_flags
 from alf.evaluation.open_run import open_run
 from alf.networks import ActorCriticNetwork
+from alf.runs.experiment import Experiment
 from alf.runs.untold import check_acting, check_training, list_untold
 
 NAME = "alf.environments.load.name"
@@ -35,7 +37,11 @@ def test_what_no_file_can_say():
 
 
 LACKING = {
-    "environment": ([NAME], True, f"the run's {NAME} was made in a program, .*alf.evaluate.root_dir, env.$"),
+    "environment": (
+        [NAME],
+        True,
+        f"the run's {NAME} was made in a program, .*alf.evaluate.root_dir, env., or to alf.play the setting",
+    ),
     "policy": (
         [NETWORK],
         False,
@@ -77,12 +83,32 @@ def test_a_run_goes_on_only_by_its_own_call():
         check_training(["alf.training.Trainer.evaluator"])  # a run may go on with another one
 
 
+def test_a_run_that_goes_on_without_its_callbacks_says_so(caplog):
+    with own_config():
+        check_training([CALLBACKS])
+    assert (
+        f"the run's {CALLBACKS} was made in a program, and no file can say it: the run goes on" in caplog.text
+    )
+    caplog.clear()
+    with own_config():
+        bind({"Trainer.callbacks": (Callback(),)})
+        check_training([CALLBACKS])
+    assert not caplog.text
+
+
+def test_collectors_are_not_asked_for_it():
+    with own_config():
+        bind({"load.name": make_env, "Experiment.num_collectors": 2})
+        with pytest.raises(ConfigError, match=f"{NAME} is make_env: Experiment.num_collectors is 2, so name"):
+            Experiment().make_parts()
+
+
 @pytest.mark.parametrize("name", [NAME, NETWORK])
 def test_another_process_is_not_asked_for_it(name):
     evaluator = alf.Evaluator(interval_steps=1, place="process")
     with own_config():
         bind({name: make_env})
-        with pytest.raises(ConfigError, match=f"{name} is <function .*: Evaluator.place is 'process'"):
+        with pytest.raises(ConfigError, match=f"{name} is make_env: Evaluator.place is 'process'"):
             evaluator.open(None)
 
 
