@@ -5,6 +5,7 @@ import builtins
 import concurrent.futures
 import contextlib
 import contextvars
+import functools
 import importlib
 import os
 import shlex
@@ -91,22 +92,40 @@ def is_installed(path: str) -> bool:
     return os.path.join(os.path.realpath(path), "").startswith(tuple(folders))
 
 
-class ConfigError(ValueError):
+def render(error: BaseException) -> list[str]:
+    """Returns the lines that a notebook shows of an error: messages first, each with the user's own calls.
+
+    Frames of ALF and of installed packages would only hide them. An exception that caused the error follows
+    if the user's code raised it, or a worker process.
+    """
+    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+    lines = [describe_error(error), *getattr(error, "__notes__", ())]  # such as which environment it was
+    frames = traceback.extract_tb(error.__traceback__)
+    kept = [x for x in frames if not (x.filename.startswith(own) or is_installed(x.filename))]
+    lines += "".join(traceback.format_list(kept)).splitlines()
+    cause = error.__cause__
+    if cause is not None and type(cause).__name__ == "RemoteTraceback":  # its text is a traceback
+        return lines + ["", "in a worker process:", *str(cause).strip('\n" ').splitlines()]
+    of_cause = [] if cause is None else render(cause)
+    return lines + (["", "caused by", *of_cause] if len(of_cause) > 1 else [])
+
+
+def render_shortly(error: BaseException) -> None:
+    """Makes a notebook show any exception as it shows ALF's own (`render`)."""
+    error._render_traceback_ = functools.partial(render, error)  # type: ignore[attr-defined]
+
+
+class _AlfError(Exception):
+    def _render_traceback_(self):  # IPython calls it
+        return render(self)
+
+
+class ConfigError(_AlfError, ValueError):
     """A setting is wrong. The message names the setting, its value and the rule, in one line."""
 
     def __str__(self) -> str:
         # The values of settings, such as arrays, may have several.
         return " ".join(line.strip() for line in super().__str__().splitlines())
-
-    def _render_traceback_(self) -> list[str]:
-        """Returns the lines that a notebook shows: the message, then the user's own calls.
-
-        IPython calls it. Frames of ALF and of installed packages would only hide the message.
-        """
-        own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-        frames = traceback.extract_tb(self.__traceback__)
-        kept = [x for x in frames if not (x.filename.startswith(own) or is_installed(x.filename))]
-        return [f"{type(self).__name__}: {self}", *"".join(traceback.format_list(kept)).splitlines()]
 
 
 class FolderError(ConfigError):
@@ -128,11 +147,11 @@ class FolderError(ConfigError):
         return f"{self._path!r} {self._reason.replace('another root_dir', 'another folder, -o DIR')}"
 
 
-class DivergedError(ArithmeticError):
+class DivergedError(_AlfError, ArithmeticError):
     """The loss or its gradient is not finite. The weights are still as they were before that update."""
 
 
-class EnvError(RuntimeError):
+class EnvError(_AlfError, RuntimeError):
     """An environment broke its contract, for example by an observation with a wrong shape.
 
     The message names the environment, its step and the fault.
@@ -143,15 +162,15 @@ class InterruptedDriverError(RuntimeError):
     """The driver was interrupted by `Driver.interrupt`, before or while a method of it waited."""
 
 
-class StallError(RuntimeError):
+class StallError(_AlfError, RuntimeError):
     """A part of a run waited longer than its time-out. The message names both."""
 
 
-class LostPeerError(RuntimeError):
+class LostPeerError(_AlfError, RuntimeError):
     """Another learner process of the same run has ended, does not answer, or makes different updates."""
 
 
-class SaveError(OSError):
+class SaveError(_AlfError, OSError):
     """A file of a run could not be written. The message names the file and the reason."""
 
 

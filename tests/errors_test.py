@@ -6,6 +6,7 @@ import pickle
 import sys
 from concurrent.futures import CancelledError
 from functools import partial
+from multiprocessing.pool import RemoteTraceback
 
 import gin
 import numpy as np
@@ -26,6 +27,7 @@ from alf.errors import (
     arguments_are_flags,
     check_type,
     contain,
+    render_shortly,
 )
 from alf.learner import LearnerSettings
 from alf.networks import ActorCriticNetwork
@@ -172,6 +174,42 @@ def test_a_notebook_shows_the_message_and_then_the_users_own_call():
         f'  File "{__file__}", line {caught.traceback[0].lineno + 1}, in {caught.traceback[0].name}',
         '    check_type("x", "3", int)',
     ]
+
+
+def raised_by(file):
+    """An error that the function `step` in a file of the user's raises."""
+    namespace = {}
+    exec(compile("def step():\n    raise KeyError('gold')\n", file, "exec"), namespace)
+    with pytest.raises(KeyError) as caught:
+        namespace["step"]()
+    return caught.value
+
+
+CAUSES = {
+    "the user's": (raised_by("/home/me/my_env.py"), ["caused by", "KeyError: 'gold'", "/home/me/my_env.py"]),
+    "ALF's": (KeyError("x"), []),
+    "a worker's": (RemoteTraceback("\nTraceback: a line\n"), ["in a worker process:", "Traceback: a line"]),
+    "none": (None, []),
+}
+
+
+@pytest.mark.parametrize("case", CAUSES)
+def test_a_notebook_shows_where_the_users_code_raised(case):
+    cause, expected = CAUSES[case]
+    error = EnvError("environment 0, step 4 raised")
+    error.__cause__ = cause
+    shown = error._render_traceback_()
+    assert shown[0] == "EnvError: environment 0, step 4 raised"
+    positions = ["\n".join(shown).find(text) for text in expected]
+    assert -1 not in positions and positions == sorted(positions)
+    assert expected or len(shown) == 1
+
+
+def test_a_notebook_shows_other_errors_as_shortly():
+    error = raised_by(alf.errors.__file__)
+    render_shortly(error)
+    shown = error._render_traceback_()
+    assert shown == ["KeyError: 'gold'", *shown[1:]] and not any("in step" in line for line in shown)
 
 
 def test_contain_replaces_what_means_something_to_other_code(subtests):

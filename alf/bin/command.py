@@ -114,7 +114,7 @@ def start_work():
 
     # Before drivers and environments start their threads, each of which would get a heap of its own.
     share_heaps()
-    tf.get_logger().setLevel("WARNING")  # It would log an environment's error, which is raised as well.
+    tf.get_logger().setLevel("WARNING")  # Its notes would stand between the lines of a run.
     raise_interrupts()
 
 

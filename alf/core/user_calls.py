@@ -28,7 +28,10 @@ _calls: dict[int, UserCall] = {}  # the innermost call of each thread, by the th
 
 @contextlib.contextmanager
 def user_call(name, is_update=False):
-    """Context of a call of user code; a call within it takes its place until it returns."""
+    """Context of a call of user code; a call within it takes its place until it returns.
+
+    `name` is a text, or a callable () -> text if it changes meanwhile. Another thread calls it.
+    """
     thread = threading.get_ident()
     outer = _calls.get(thread)
     is_update = is_update or (outer is not None and outer.is_update)
@@ -44,7 +47,8 @@ def user_call(name, is_update=False):
 
 def find_user_call(thread):
     """Returns the innermost `UserCall` of a thread, whose identifier is given; None without one."""
-    return _calls.get(thread)
+    call = _calls.get(thread)
+    return call._replace(name=call.name()) if call is not None and callable(call.name) else call
 
 
 def format_stack(thread):

@@ -91,6 +91,11 @@ class DriverThread(threading.Thread, abc.ABC):
             self._queues.close()
 
 
+def _is_worth_a_line(record):
+    """Whether TensorFlow logs a record, in a notebook: not the coordinator's of an error, which is raised."""
+    return not str(record.msg).startswith("Error reported to Coordinator")
+
+
 class DriverThreads:
     """Starts, watches and ends the threads of a driver, and closes its environments.
 
@@ -111,6 +116,7 @@ class DriverThreads:
         # No error is a clean stop by its type: by default the coordinator would swallow OutOfRangeError.
         # Whether a closed queue is an error depends on the time, and `DriverThread.run` decides it.
         self.coord = tf.train.Coordinator(clean_stop_exception_types=())
+        tf.get_logger().addFilter(_is_worth_a_line)
         self.unroller = None
         self._envs, self._collectors = envs, collectors
         self._monitoring = monitoring

@@ -10,6 +10,7 @@ from alf.config.parsing import wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
+from alf.errors import render_shortly
 from alf.policies.agent import Agent
 from alf.runs.presets import make_parts, read_what
 from alf.runs.run_dir import choose_root_dir
@@ -70,6 +71,15 @@ def train(
         KeyboardInterrupt: after Ctrl-C, once the run is saved. The text says where it is, and how it goes on.
             In a notebook it is printed, and the call returns.
     """
+    try:
+        return _train(what, algorithm, steps, root_dir, settings)
+    except Exception as error:
+        if is_notebook():
+            render_shortly(error)
+        raise
+
+
+def _train(what, algorithm, steps, root_dir, settings):
     # Only while the parts are made, which then have their settings: another thread may train meanwhile.
     with own_config(), wrong_calls_are_config_errors():
         named, bindings = read_call(what, algorithm, steps, settings)
@@ -84,11 +94,17 @@ def train(
     try:
         _, reason = trainer.train()
         steps = trainer.counters["env_steps"]
-        print(f"{trainer.root_dir}: ended after {steps:,} environment steps, {reason}")
+        print(f"{trainer.root_dir}: ended after {steps:,} environment steps, {reason}", flush=True)
     except KeyboardInterrupt as error:
         if not is_notebook():
             raise
         print(error)  # The cell ends as if the run had reached its end, with what it has learned.
+    except Exception as error:
+        steps = trainer.counters["env_steps"]
+        print(
+            f"{trainer.root_dir}: ended after {steps:,} environment steps, {type(error).__name__}", flush=True
+        )
+        raise
     return Trained(Agent(trainer.learner.policy), trainer)
 
 

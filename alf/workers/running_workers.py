@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """RunningWorkers: starts, restarts and ends the worker processes of a pool."""
 
+import functools
 import itertools
 import mmap
 import os
@@ -80,10 +81,11 @@ class RunningWorkers:
         """The number of restarts, an int."""
         return self._restarts.count
 
-    def receive_replies(self, indices, restarts=False):
+    def receive_replies(self, indices, restarts=False, replies=None):
         """Waits for the replies of the workers with these `indices`, a list of ints.
 
-        With `restarts` a worker that raises counts as lost if `restart_on_error` is set.
+        With `restarts` a worker that raises counts as lost if `restart_on_error` is set. `replies` is the
+        dict that is returned, if another thread looks at it meanwhile.
 
         Returns:
             a dict from index to reply, and a dict from index to WorkerError for lost workers, which are
@@ -92,7 +94,8 @@ class RunningWorkers:
         Raises:
             Exception: an exception of an environment.
         """
-        replies, losses, interval = {}, {}, self._settings.heartbeat_interval
+        losses, interval = {}, self._settings.heartbeat_interval
+        replies = {} if replies is None else replies
         waiting = {index: self.running[index] for index in indices}
 
         # Called while the reply of one worker is waited for, and names all that have not replied.
@@ -187,8 +190,10 @@ class RunningWorkers:
                     limit,
                 )
                 self.running[index].channel.send(pack_object(job))
-            with user_call(f"the constructors in {len(indices)} worker processes"):
-                replies, losses = self.receive_replies(indices, restarts)
+            replies: dict = {}  # grows meanwhile
+            name = functools.partial(_describe_start, indices, replies)
+            with user_call(name):
+                _, losses = self.receive_replies(indices, restarts, replies)
             layouts.update({index: reply for index, reply in replies.items() if index not in losses})
             for index, loss in losses.items():
                 self._restarts.count_restart(loss, WorkerError)
@@ -225,6 +230,11 @@ def _open_memory_file():
         os.fchmod(fd, 0o600)
         return open(fd, "r+b", buffering=0)
     return tempfile.TemporaryFile(buffering=0)
+
+
+def _describe_start(indices, replies):
+    """Returns a text for whoever waits for workers that start; `replies` grows meanwhile."""
+    return f"the constructors in {len(indices)} worker processes, {len(replies)} of which have made theirs"
 
 
 def _list_gpus(numbers):

@@ -3,6 +3,7 @@
 
 import contextlib
 import gc
+import logging
 import threading
 import time
 import traceback
@@ -20,10 +21,11 @@ from alf.drivers import (
     unroller,
 )
 from alf.drivers.driver import Driver
+from alf.drivers.driver_settings import Monitoring
 from alf.drivers.log_thread import LogThread
 from alf.drivers.prefetch_thread import PrefetchThread
 from alf.drivers.queues import Semaphore
-from alf.drivers.threads import DriverThread
+from alf.drivers.threads import DriverThread, DriverThreads
 from alf.errors import ConfigError, EnvError, InterruptedDriverError
 from alf.policies import Policy
 from alf.testing.fakes import (
@@ -764,3 +766,21 @@ def test_an_interrupt_may_come_at_any_point(monkeypatch, driver_class, kwargs, o
     assert interrupted.is_set(), f"nothing calls {name}"
     assert ended == (InterruptedDriverError, "the driver was interrupted")
     assert_ended(driver, envs)
+
+
+def test_tensorflow_logs_no_error_that_the_driver_raises():
+    """In a notebook its level is INFO, and a long traceback would come before the message."""
+    logger, records = tf.get_logger(), []
+    handler, level = logging.Handler(), logger.level
+    handler.emit = records.append
+    logger.addHandler(handler)
+    logger.setLevel("INFO")
+    try:
+        parts = DriverThreads([], None, Monitoring(), lambda: None, dict)
+        with contextlib.suppress(OwnError), parts.coord.stop_on_exception():
+            raise OwnError("the first")
+        logger.info("another line")
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+    assert [record.msg for record in records] == ["another line"]

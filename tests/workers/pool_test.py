@@ -21,6 +21,7 @@ import psutil
 import pytest
 from absl import logging
 
+from alf.core.user_calls import find_user_call
 from alf.errors import ConfigError, EnvError
 from alf.workers import EnvBatch, WorkerError, WorkerPool, WorkerSettings, process
 from alf.workers.running_workers import RunningWorkers
@@ -359,14 +360,14 @@ def test_workers_that_hang_at_once_are_found_and_restarted_at_once(pool, monkeyp
     before, seconds, sizes, original = pool.num_restarts, 0.4, [], RunningWorkers.receive_replies
     sockets = []
 
-    def receive_replies(workers, indices, restarts=False):
+    def receive_replies(workers, indices, *args, **kwargs):
         sizes.append(len(indices))
         if not sockets:
             for channel in [workers.running[index].channel for index in indices]:
                 channel.limit_replies(seconds)
                 sockets.append(Noting(channel._connection))
                 channel._connection = sockets[-1]
-        return original(workers, indices, restarts)
+        return original(workers, indices, *args, **kwargs)
 
     monkeypatch.setattr(RunningWorkers, "receive_replies", receive_replies)
     for pid in pool.pids:
@@ -618,13 +619,13 @@ def test_a_starting_worker_survives_a_request_for_its_stacks(monkeypatch):
     start = threading.Event()
     original = RunningWorkers.receive_replies
 
-    def receive_replies(workers, indices, restarts=False):
+    def receive_replies(workers, indices, *args, **kwargs):
         if not start.is_set():
             start.set()
             for _ in range(20):
                 for index in indices:
                     workers.running[index].dump_stacks()
-        return original(workers, indices, restarts)
+        return original(workers, indices, *args, **kwargs)
 
     monkeypatch.setattr(RunningWorkers, "receive_replies", receive_replies)
     with make() as made:
@@ -662,3 +663,33 @@ def test_modules_of_the_current_directory_are_not_imported(tmp_path, monkeypatch
 
 def test_shared_memory_is_for_this_user_only(pool):
     assert os.fstat(pool._workers._memory_file.fileno()).st_mode & 0o777 == 0o600
+
+
+class Waits(CountEnv):
+    """Its constructor returns once a file exists."""
+
+    def __init__(self, path):
+        while not os.path.exists(path):
+            time.sleep(0.01)
+        super().__init__()
+
+
+def test_whoever_waits_for_a_start_sees_how_many_workers_are_ready(tmp_path):
+    path = tmp_path / "go"
+    starter = threading.Thread(
+        target=lambda: WorkerPool([CountEnv, functools.partial(Waits, path)], [0, 1], 2).close()
+    )
+    starter.start()
+    try:
+        deadline = time.monotonic() + 300.0
+        seen = set()
+        while (
+            not any("2 worker processes, 1 of which have" in x for x in seen) and time.monotonic() < deadline
+        ):
+            call = find_user_call(starter.ident)
+            seen.add("" if call is None else call.name)
+            time.sleep(0.01)
+    finally:
+        path.touch()
+        starter.join()
+    assert any("the constructors in 2 worker processes, 1 of which have made theirs" in x for x in seen), seen
