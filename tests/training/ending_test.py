@@ -2,6 +2,7 @@
 """How a run ends in a Python program: at signals and exceptions; and what it never replaces."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -31,9 +32,6 @@ class Acts(Callback):
 
     def __init__(self, act, method="on_train_iter"):
         self._act, self._method = act, method
-
-    def __deepcopy__(self, memo):
-        return self  # gin hands over copies of what is bound
 
     def _call(self, method, trainer):
         if method == self._method and trainer.counters["iterations"] >= 3:
@@ -166,6 +164,21 @@ def test_alf_train_in_a_script_and_in_a_notebook(tmp_path, handlers, monkeypatch
         out = str(raised.value)
     assert out.count("stopped by SIGINT") == 1 and str(root_dir) in out
     alf.load_agent(root_dir)
+
+
+@pytest.mark.parametrize("is_notebook", [False, True])
+def test_alf_train_says_how_a_run_ended_also_after_an_error(tmp_path, monkeypatch, capsys, is_notebook):
+    monkeypatch.setattr("alf.training.train.is_notebook", lambda: is_notebook)
+    monkeypatch.setattr("alf.training.train.can_show_curves", lambda: False)
+    with pytest.raises(ZeroDivisionError) as raised:
+        alf.train("CartPole-v1", "impala", 10**7, tmp_path, callbacks=[Acts(lambda trainer: 1 / 0)], **SMALL)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == f"trains in {tmp_path}"
+    assert re.fullmatch(rf"{tmp_path}: ended after [\d,]+ environment steps, ZeroDivisionError", last)
+    if is_notebook:
+        assert raised.value._render_traceback_()[0] == "ZeroDivisionError: division by zero"
+    else:
+        assert not hasattr(raised.value, "_render_traceback_")
 
 
 def test_a_call_that_hangs_in_a_notebook_is_interrupted_again(tmp_path, handlers, monkeypatch, caplog):
