@@ -15,6 +15,7 @@ from absl import logging
 from alf.callback import Callback
 from alf.config.parsing import first_line
 from alf.config.settings import Role, configurable
+from alf.core.user_calls import user_call
 from alf.errors import ConfigError, import_extra
 from alf.training.summary_writer import read_hyperparameters
 
@@ -143,15 +144,17 @@ def _numbers_of(values):
 def _errors_are_config_errors(name, kind):
     """Context at the beginning of a run: an error of the class `kind`, as of a missing key, ends the run."""
     try:
-        yield
+        with user_call(f"a call of {name}"):
+            yield
     except kind as error:
         raise ConfigError(f"{name}: {first_line(error)}") from error
 
 
 @contextlib.contextmanager
 def _errors_are_warnings(name):
-    """Context in which a tracker that fails does not end the run."""
+    """Context in which a tracker that fails does not end the run; one that hangs is named."""
     try:
-        yield
+        with user_call(f"a call of {name}"):
+            yield
     except Exception as error:
         logging.warning("%s: %s", name, first_line(error))

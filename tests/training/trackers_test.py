@@ -3,12 +3,14 @@
 
 import functools
 import sys
+import time
 import types
 
 import gin
 import pytest
 
 from alf.config.short_names import find_full_name
+from alf.drivers import Monitoring
 from alf.errors import ConfigError, SaveError
 from alf.runs.progress_file import read_rows
 from alf.testing.toy_environments import MatchObservationEnvironment
@@ -217,6 +219,25 @@ def test_a_service_that_fails_does_not_end_the_run(tmp_path, name, service, capl
     assert trainer.train() == (True, "num_iterations=3 reached")
     assert f"{TRACKERS[name].__name__}: no answer for long" in caplog.text
     assert service.points == service.ended == []
+
+
+def test_a_service_that_hangs_is_named(tmp_path, name, service, caplog):
+    """Each call hangs until the log says so."""
+    text = f"a call of {TRACKERS[name].__name__} has not returned for "
+    calls = []
+
+    def hang():
+        before = caplog.text.count(text)
+        while caplog.text.count(text) == before:
+            time.sleep(0.01)
+        calls.append(None)
+
+    service.check = hang
+    trainer = make_tracked(tmp_path, name, num_iterations=1)
+    trainer.driver.monitoring = Monitoring(stall_timeout=0.05, on_stall="warn")
+    assert trainer.train() == (True, "num_iterations=1 reached")
+    begun, ended = 1, 2  # besides those of the summaries
+    assert len(calls) == begun + len(service.points) + ended > 3
 
 
 def test_a_service_that_refuses_a_run_is_one_line(tmp_path, name, service):
