@@ -22,12 +22,15 @@ class GroupOptimizer(tf.Module):
         groups: dict from name to list of variables, from `Algorithm.parameter_groups`.
         progress: `Progress`, by which schedules of the learning rate are evaluated.
         setting: text, the name of the setting that has `optimizer`, for errors.
+        update_periods: as in `LearnerSettings`.
     """
 
-    def __init__(self, optimizer, groups, progress, max_grad_norm=None, setting="optimizer"):
+    def __init__(
+        self, optimizer, groups, progress, max_grad_norm=None, setting="optimizer", update_periods=None
+    ):
         super().__init__(name="group_optimizer")
         self._max_grad_norm, self._setting = max_grad_norm, setting
-        self._groups = groups
+        self._groups, self._progress = groups, progress
         optimizers = dict(optimizer) if isinstance(optimizer, Mapping) else {_ALL: optimizer}
         if isinstance(optimizer, Mapping) and optimizer.keys() != groups.keys():
             raise ConfigError(
@@ -44,6 +47,9 @@ class GroupOptimizer(tf.Module):
                 " @Adam() makes one"
             )
         self._optimizers = {name: _check_optimizer(setting, name, one) for name, one in optimizers.items()}
+        self._check_names("LearnerSettings.update_periods", update_periods or {})
+        # Past `tf.Module`, which would wrap a dict.
+        self.__dict__["_periods"] = dict.fromkeys(self._optimizers, 1) | (update_periods or {})
         for name, one in self._optimizers.items():
             # Now, and not at the first update, so that a checkpoint before that has the same variables.
             one.build(self._select(name, groups), progress)
@@ -73,7 +79,7 @@ class GroupOptimizer(tf.Module):
         return limited
 
     def apply(self, gradients: dict[str, list[Any]], groups: Collection[str] | None = None) -> None:
-        """Makes one step of the optimizers, in the graph.
+        """Makes one step of the optimizers, in the graph; of those with a period at every N-th update only.
 
         Args:
             gradients: dict as in `norms`.
@@ -84,13 +90,23 @@ class GroupOptimizer(tf.Module):
             ConfigError: if `groups` names no group, or one optimizer has all groups.
         """
         names = self._optimizers.keys() if groups is None else groups
+        self._check_names(f"apply(groups={list(names)})", names)
+        for name in names:
+            step = functools.partial(self._optimizers[name].apply, self._select(name, gradients))
+            if self._periods[name] == 1:
+                step()
+            else:
+                # The counter is increased after this update.
+                is_due = tf.equal((self._progress.updates + 1) % self._periods[name], 0)
+                tf.cond(is_due, step, lambda: None)
+
+    def _check_names(self, what, names):
+        """Raises ConfigError if a name of `what` is not that of a group with an optimizer of its own."""
         if unknown := [name for name in names if name not in self._optimizers]:
             raise ConfigError(
-                f"apply(groups={list(names)}): no optimizer has the group {unknown[0]!r} for itself; "
+                f"{what}: no optimizer has the group {unknown[0]!r} for itself; "
                 f"{self._setting} must be a dict with an optimizer for each of {sorted(self._groups)}"
             )
-        for name in names:
-            self._optimizers[name].apply(self._select(name, gradients))
 
     def learning_rates(self):
         """Returns a dict from "learning_rate" or "learning_rate_<group>" to float32 scalar."""

@@ -92,19 +92,19 @@ class Learner(tf.Module, abc.ABC):
         if optimizer is not None:
             setting, groups = f"{name}.optimizer", algorithm.parameter_groups()
             with tf.device(self.device):  # beside the weights
-                self._optimizer = GroupOptimizer(
-                    optimizer, groups, self.progress, settings.max_grad_norm, setting
-                )
+                limits = settings.max_grad_norm, setting, settings.update_periods
+                self._optimizer = GroupOptimizer(optimizer, groups, self.progress, *limits)
         elif type(algorithm).update_with_gradient is Algorithm.update_with_gradient:
             raise ConfigError(
                 f"{name}.optimizer is None: {type(algorithm).__name__} needs an optimizer; in gin, "
                 f"{name}.optimizer = @Adam()"
             )
-        elif settings.max_grad_norm is not None:
-            raise ConfigError(
-                f"LearnerSettings.max_grad_norm is {settings.max_grad_norm}: it has no effect without an "
-                "optimizer"
-            )
+        else:
+            for given in ("max_grad_norm", "update_periods"):
+                if (value := getattr(settings, given)) is not None:
+                    raise ConfigError(
+                        f"LearnerSettings.{given} is {value}: it has no effect without an optimizer"
+                    )
         # An attribute, so that checkpoints hold the counter.
         self._own_counter = _check_counter(settings.train_step_counter)
         self.replayer = replayer

@@ -2,11 +2,12 @@
 """LearnerSettings: the settings that all learners share."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import tensorflow as tf
 
-from alf.config.kinds import NonNegativeInt, PositiveFloat
+from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import Role, configurable
 
 
@@ -19,6 +20,9 @@ class LearnerSettings:
         max_grad_norm: number, limit of the global norm of the gradient. It applies to each of
             `Algorithm.parameter_groups` by itself, so a value loss of large returns does not shrink the
             policy's gradient. None: no limit.
+        update_periods: dict from the name of a group of `Algorithm.parameter_groups` to an int N: the group
+            changes at every N-th update only, by its gradient of that update, as TD3's actor does with
+            {"actor": 2}. The groups need optimizers of their own. None: all groups change at each update.
         max_policy_lag: updates. A step whose action was chosen more updates ago gets weight 0 in the loss and
             is counted in `dropped_steps`. The log says so if that happens to most steps. None keeps all
             steps.
@@ -39,6 +43,7 @@ class LearnerSettings:
     """
 
     max_grad_norm: PositiveFloat | None = None
+    update_periods: Mapping[str, PositiveInt] | None = None
     max_policy_lag: NonNegativeInt | None = None
     jit_compile: Annotated[bool | Literal["auto"], Role.EXECUTION] = "auto"
     train_step_counter: Annotated[tf.Variable | None, Role.EXECUTION] = None

@@ -356,9 +356,9 @@ def test_actor_alone_may_be_recurrent():
     tf.nest.assert_same_structure(state, algorithm.policy.state_spec)
 
 
-def make_update(algorithm):
+def make_update(algorithm, **kwargs):
     """A function that makes one update with an `Experience`, as `Learner.train` does, but not in a graph."""
-    learner = make_learner(algorithm)
+    learner = make_learner(algorithm, **kwargs)
 
     def update(experience):
         return learner._update((experience, algorithm.preprocess(experience)))
@@ -380,6 +380,20 @@ def test_target_critics_follow(action_spec, tau, period):
             expected = tau * source.numpy() + (1 - tau) * old if moves else old
             np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-7)
     assert int(algorithm.progress.updates) == 4
+
+
+def test_the_actor_may_change_at_every_second_update():
+    algorithm = make_algorithm()
+    change(algorithm)
+    experience, moved = make_experience(algorithm), []
+    update = make_update(algorithm, update_periods={"actor": 2})
+    for _ in range(4):
+        before = tf.nest.map_structure(lambda v: v.numpy(), algorithm.parameter_groups())
+        update(experience)
+        changed = tf.nest.map_structure(lambda x, y: np.any(x != y), before, algorithm.parameter_groups())
+        moved.append({name: any(parts) for name, parts in changed.items()})
+    assert [x["actor"] for x in moved] == [False, True, False, True]
+    assert all(x["critic"] and x["alpha"] for x in moved)
 
 
 def test_temperature_follows_the_entropy():
