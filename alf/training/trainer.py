@@ -425,7 +425,7 @@ class Trainer:
         self._run_dir.write_done("SUCCESS" if self.finished else "INTERRUPTED", reason, self.counters)
         self._run_dir.close()
         logging.info("%s after %s", reason, self.counters)
-        if not int(self.learner.progress.updates):
+        if self.finished and not int(self.learner.progress.updates):  # others may have ended too soon for one
             logging.warning(NO_UPDATE, "in this run")
         logging.info("what was done, and where the time went:\n%s", self.progress.format_report())
 

@@ -383,6 +383,12 @@ def test_a_run_without_an_update_is_in_the_log(tmp_path, caplog):
     assert trainer.learner.train_step_counter == 0
 
 
+def test_a_run_that_is_interrupted_early_lacks_no_experience(tmp_path, caplog):
+    trainer = make_trainer(tmp_path)
+    trainer.interrupt("stopped")
+    assert trainer.train() == (False, "stopped") and "no update was made" not in caplog.text
+
+
 def test_a_buffer_file_that_was_removed_is_in_the_log(copied, caplog):
     os.remove(buffer_file(copied))
     again = make_trainer(copied, {"num_iterations": 6}, checkpoint_replay_buffer=True)
