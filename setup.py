@@ -118,6 +118,9 @@ ALL_REQUIRES = [
     *join_extras(*(name for name in EXTRAS if name != "cuda")),
     # Speaks with the browser of the tests of pages.
     "websockets",
+    # The kernel and the client of the test of a notebook.
+    "ipykernel",
+    "nbclient",
 ]
 
 setup(

@@ -26,7 +26,8 @@ class CollectorSettings:
             `max_restarts` replacements within `restart_period` seconds, or if one collector was started 3
             times in a row and did not answer within `start_timeout`.
         min_collectors: int; in place of ending, the run then goes on without the collector, as long as so
-            many are left. The modes "lockstep" and "overlap" need all collectors. None: it ends.
+            many are left. It does not start it again; a run that is continued begins with all of them. The
+            modes "lockstep" and "overlap" need all collectors. None: it ends.
         timeout: seconds after which a collector that does not answer is replaced, too.
         start_timeout: the same for the first answer. Before it, Ray starts the process, TensorFlow is
             imported and the environments are made.

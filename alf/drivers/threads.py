@@ -28,6 +28,24 @@ from alf.errors import InterruptedDriverError, contain
 QUEUE_CLOSED = (tf.errors.OutOfRangeError, tf.errors.CancelledError)
 
 
+class _Coordinator(tf.train.Coordinator):
+    """Keeps the first error for the caller of the driver, without a line of its own in the log.
+
+    In a notebook TensorFlow would show that line, with the traceback, twice before the error itself.
+    """
+
+    def request_stop(self, ex=None):
+        tf.get_logger().addFilter(_is_not_of_coordinator)
+        try:
+            super().request_stop(ex)
+        finally:
+            tf.get_logger().removeFilter(_is_not_of_coordinator)
+
+
+def _is_not_of_coordinator(record):
+    return record.module != "coordinator"
+
+
 class DriverThread(threading.Thread, abc.ABC):
     """Repeats `work` until the coordinator stops. When it ends, it wakes all threads that wait.
 
@@ -91,11 +109,6 @@ class DriverThread(threading.Thread, abc.ABC):
             self._queues.close()
 
 
-def _is_worth_a_line(record):
-    """Whether TensorFlow logs a record, in a notebook: not the coordinator's of an error, which is raised."""
-    return not str(record.msg).startswith("Error reported to Coordinator")
-
-
 class DriverThreads:
     """Starts, watches and ends the threads of a driver, and closes its environments.
 
@@ -115,8 +128,7 @@ class DriverThreads:
     def __init__(self, envs, collectors, monitoring, wake, get_queue_sizes):
         # No error is a clean stop by its type: by default the coordinator would swallow OutOfRangeError.
         # Whether a closed queue is an error depends on the time, and `DriverThread.run` decides it.
-        self.coord = tf.train.Coordinator(clean_stop_exception_types=())
-        tf.get_logger().addFilter(_is_worth_a_line)
+        self.coord = _Coordinator(clean_stop_exception_types=())
         self.unroller = None
         self._envs, self._collectors = envs, collectors
         self._monitoring = monitoring

@@ -193,7 +193,8 @@ def assert_ended(driver, envs):
     ],
     ids=lambda x: type(x).__name__,
 )
-def test_an_error_of_an_environment_comes_out_as_it_was_raised(make_driver, raise_at, error):
+def test_an_error_of_an_environment_comes_out_as_it_was_raised(make_driver, raise_at, error, caplog):
+    caplog.set_level("INFO", logger="tensorflow")  # as in a notebook
     error.__context__ = KeyError("inner")
     envs = make_counting_envs(2, cls=FakeEnvironment)
     envs += [RaisingEnvironment(2, env_index=2, raise_at=raise_at, error=error)]
@@ -211,6 +212,7 @@ def test_an_error_of_an_environment_comes_out_as_it_was_raised(make_driver, rais
         # Its own context, and not the queue that its end closed, for which the learner waits.
         assert repr(raised.__context__) == "KeyError('inner')" and raised.__context__.__context__ is None
     assert "fail_on_purpose" in "".join(traceback.format_exception(raised))
+    assert not [x for x in caplog.records if x.name == "tensorflow"]
     assert_ended(driver, envs)
 
 
