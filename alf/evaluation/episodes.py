@@ -72,7 +72,8 @@ def evaluate(
         env: environment with the agent's specs: a batched one, a `gymnasium.Env` or a
             `gymnasium.vector.VectorEnv`, which is reset first and stays open. Or the `name` of
             `alf.environments.load`, such as "CartPole-v1" or a callable that returns one environment, of
-            which up to 8 act side by side. None: those of the run.
+            which up to 8 act side by side. None: those of the run. To get infos of an object, make a batch of
+            it by `load(lambda: env, 1, info_keys=("x",))`.
         num_episodes: int, N.
         deterministic: bool, whether the agent acts as well as it can, or explores like in training.
         should_stop: callable () -> bool, called before every step.
