@@ -157,7 +157,9 @@ def _stand_in_for(error):
     number = next(_numbers)
     _raised.append((number, error))
     kind = next((kind for kind in _KINDS if isinstance(error, kind)), RuntimeError)
-    return kind(f"[Python error {number}] {describe_error(error)[:_MOST_TEXT]}")
+    # TensorFlow takes no text that is not UTF-8, such as of the name of a file, and forgets the number then.
+    text = describe_error(error)[:_MOST_TEXT].encode(errors="backslashreplace").decode()
+    return kind(f"[Python error {number}] {text}")
 
 
 def find_written(concrete):

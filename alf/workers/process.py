@@ -189,6 +189,7 @@ def _to_item(error):
         cloudpickle.loads(cloudpickle.dumps(item))
     except Exception:  # some exceptions cannot be pickled, or cannot be made from their pickle
         item.exc = RuntimeError(describe_error(error))
+        item.exc.__dict__.update(__notes__=getattr(error, "__notes__", []))  # they name the environment
     return item
 
 

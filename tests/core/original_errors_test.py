@@ -37,6 +37,7 @@ ERRORS = [
     OSError(2, "no such file"),
     tf.errors.OutOfRangeError(None, None, LONG),
     ConnectionError("{{node a}} {{function_node b}} [Python error 7]"),
+    FileNotFoundError("no file caf\udce9\0"),  # a name that is not UTF-8, as os.listdir returns it
 ]
 
 
