@@ -17,6 +17,7 @@ from absl import logging
 from alf.config.kinds import Fraction, NonNegativeInt, PositiveInt
 from alf.config.settings import PASSED, Role, configurable
 from alf.core.annotations import Array
+from alf.core.user_calls import user_call
 from alf.data_structures import FIRST, LAST, LogRecord
 from alf.errors import ConfigError
 
@@ -429,7 +430,8 @@ class EpisodeStatistics:
 
 def read_number(metric: Metric) -> float:
     """Returns the result of a metric; raises ConfigError if it is no number."""
-    value = metric.result()
+    with user_call(f"result of the metric {metric.name!r}"):
+        value = metric.result()
     if np.ndim(value):
         what = f"a result of shape {np.shape(value)}"
     elif hasattr(value, "__float__"):

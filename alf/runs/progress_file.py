@@ -50,13 +50,13 @@ class ProgressFile:
             # Not in the constructor: a run that ends before its first summary leaves all rows as they were.
             self._open()
         elif (found := self._look()) != self._left or found is None:
+            self._write_all(*self._read())
             logging.warning(
                 "%s was %s by another program: %s",
                 self._path,
                 "removed" if found is None else "changed",
                 "a new one begins" if found is None else "the next row follows the rows that it has now",
             )
-            self._write_all(*self._read())
         row = {ENV_STEPS: env_steps, SECONDS: f"{self._seconds_before + seconds:.3f}"}
         row |= {name: _format(value) for name, value in values.items()}
         new = [name for name in row if name not in self._columns]
@@ -92,7 +92,9 @@ class ProgressFile:
             return read_rows(self._path)
         except FileNotFoundError:
             pass
-        except ValueError as error:
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and os.path.isfile(self._path):  # the disk fails, for example
+                raise
             os.replace(self._path, self._path + _DAMAGED)
             logging.warning("%s: it is now %s, and a new file begins", error, self._path + _DAMAGED)
         return [ENV_STEPS, SECONDS], []

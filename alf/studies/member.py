@@ -14,6 +14,7 @@ from alf.callback import Callback
 from alf.config.gin_files import CONFIG_FILE
 from alf.config.parsing import bind, parse_config, wrong_calls_are_config_errors
 from alf.core.randomness import spawn_seeds
+from alf.drivers.metrics import read_number
 from alf.errors import ConfigError, DivergedError, FolderError
 from alf.runs.checkpoint_files import DamagedError
 from alf.runs.presets import make_parts
@@ -214,7 +215,7 @@ class Member(Callback):
 
     def _report(self, path=None, diverged=False, is_over=False, reason=""):
         name, trainer = self._order["objective"], self._trainer
-        objective = self._eval_return if name == "eval" else trainer.metrics[name].result()
+        objective = self._eval_return if name == "eval" else read_number(trainer.metrics[name])
         # The turn of the order under which it has trained: the study takes each turn's report once.
         report = dict(turn=self._order["turn"], env_steps=trainer.counters["env_steps"], path=path)
         report |= dict(objective=float(objective), diverged=diverged, is_over=is_over, reason=reason)

@@ -168,6 +168,23 @@ def test_another_file_in_its_place_is_set_aside(path, caplog):
     assert len(caplog.messages) == 2
 
 
+def put_folder(path):
+    os.mkdir(path)
+    open(os.path.join(path, "file"), "w").close()
+
+
+@pytest.mark.parametrize("put", [put_folder, os.mkfifo, lambda path: os.symlink("/dev/full", path)])
+def test_what_is_no_file_is_set_aside_once(put, path, caplog):
+    file = ProgressFile(path)
+    file.write(10, 1.0, {"a": 1})
+    os.remove(path)
+    put(path)
+    for steps in (20, 30):
+        file.write(steps, 2.0, {"a": 2})
+    assert read(path) == [["env_steps", "seconds", "a"], ["20", "2.000", "2"], ["30", "2.000", "2"]]
+    assert os.path.lexists(f"{path}.damaged") and len(caplog.messages) == 2
+
+
 def test_a_run_has_a_row_for_each_summary(tmp_path):
     trainer = make_counting_trainer(tmp_path, stop={"num_iterations": 20}, summary_interval=0.0)
     trainer.train()
