@@ -109,10 +109,10 @@ class Checkpoints(Callback):
         """
         try:
             yield
-        except InterruptedDriverError:  # the run ends as it should, and saves then
-            raise
         except BaseException as error:  # such as sys.exit() in a callback, or a second Ctrl-C
-            if self._is_worth(trainer) and not isinstance(error, DivergedError):
+            # After `Trainer.interrupt` the run ends as it should, and saves then.
+            ends = trainer.is_interrupted and isinstance(error, InterruptedDriverError)
+            if self._is_worth(trainer) and not (ends or isinstance(error, DivergedError)):
                 try:
                     trainer.save(is_last=True)
                     self.checkpointer.wait_for_replay_buffer()  # or the process might end before

@@ -208,6 +208,11 @@ class Trainer:
         return self._run_dir.summaries
 
     @property
+    def is_interrupted(self) -> bool:
+        """Whether `interrupt` was called."""
+        return self._interrupted is not None
+
+    @property
     def evaluates(self) -> bool:
         """Whether there is an `Evaluator`."""
         return any(isinstance(callback, Evaluations) for callback in self._own)

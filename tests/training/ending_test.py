@@ -12,7 +12,7 @@ import pytest
 
 import alf
 from alf.drivers import AsyncOffPolicyDriver, Monitoring, SyncOffPolicyDriver
-from alf.errors import ConfigError, EnvError, FolderError
+from alf.errors import ConfigError, EnvError, FolderError, InterruptedDriverError
 from alf.runs.progress_file import PROGRESS_FILE
 from alf.training import Callback
 from tests.training.trainer_test import (
@@ -210,6 +210,7 @@ ERRORS = [
     Odd(),
     MemoryError("full"),
     StopIteration(),
+    InterruptedDriverError("by Driver.interrupt, not of the trainer"),
 ]
 
 
