@@ -10,11 +10,14 @@ from alf.config.parsing import wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
+from alf.core.files import find_path
 from alf.errors import ConfigError
 from alf.runs.untold import list_untold
 from alf.studies.resources import Resources
 from alf.studies.run_study import check_population, check_sweep, plan_population, plan_sweep
 from alf.studies.study import Studied
+from alf.training.ending import ending_at_signals
+from alf.training.live_curve import is_notebook
 from alf.training.train import read_call
 
 
@@ -60,13 +63,15 @@ def sweep(
 
     Raises:
         ConfigError: if a setting is wrong. Then nothing is written.
+        KeyboardInterrupt: after Ctrl-C, once all runs are saved. In a notebook its text is printed, and the
+            call returns.
     """
     resources = Resources(run_cores, max_cores, run_gpus, run_memory, max_memory, ray_address)
     numbers = check_sweep(root_dir, list(map(str, seeds)), resources)
     with own_config(), wrong_calls_are_config_errors():
         _read(what, algorithm, steps, settings)
         carry_out = plan_sweep(root_dir, numbers, grid or {}, resources)
-    return carry_out(_start)
+    return _carry_out(carry_out, root_dir)
 
 
 @checked
@@ -108,13 +113,14 @@ def pbt(
     Raises:
         ConfigError: if a setting is wrong. Then nothing is written.
         EnvError: if all members are lost.
+        KeyboardInterrupt: as `alf.sweep`.
     """
     resources = Resources(run_cores, max_cores, run_gpus, run_memory, max_memory, ray_address)
     check_population(root_dir, population, resources)
     with own_config(), wrong_calls_are_config_errors():
         _read(what, algorithm, steps, settings)
         carry_out = plan_population(root_dir, population, resources)
-    return carry_out(_start)
+    return _carry_out(carry_out, root_dir)
 
 
 def _read(what, algorithm, steps, settings):
@@ -127,5 +133,29 @@ def _read(what, algorithm, steps, settings):
             )
 
 
-def _start(runner):
-    """Nobody else ends a study that a program carries out."""
+def _carry_out(carry_out, root_dir):
+    """Calls what `plan_sweep` and `plan_population` return, until all runs end, or Ctrl-C makes them save."""
+    runners, causes, studied = [], [], None
+
+    def end(cause, signum):
+        causes.append(cause)
+        for runner in runners:
+            runner.stop_reason = cause
+
+    def start(runner):
+        # First the runner, then the look, and in `end` the other order: one of the two finds both.
+        runners.append(runner)
+        if causes:
+            runner.stop_reason = causes[0]
+
+    def describe(cause):
+        return f"{cause}: its runs are saved in {find_path(root_dir)}. The same call goes on with them"
+
+    try:
+        with ending_at_signals(["SIGINT"], end, describe):
+            studied = carry_out(start)
+    except KeyboardInterrupt as error:
+        if not is_notebook() or studied is None:
+            raise
+        print(error)  # the cell ends as if all runs had ended
+    return studied

@@ -4,7 +4,7 @@
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from absl import logging
@@ -16,38 +16,40 @@ SignalName = Literal["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"]
 
 
 @contextlib.contextmanager
-def ending_at_signals(trainer: Any, names: Sequence[str]) -> Iterator[None]:
-    """Context in which the first of some signals makes a `Trainer` save and end.
+def ending_at_signals(
+    names: Sequence[str], end: Callable[[str, int], Any], describe: Callable[[str], str]
+) -> Iterator[None]:
+    """Context in which the first of some signals makes training save and end.
 
     It has no effect in a command, which handles signals itself, and outside of the main thread, where Python
     delivers none. A program that handles or ignores SIGINT keeps it.
 
     Args:
-        trainer: the `Trainer`.
         names: names of signals.
+        end: callable (cause, signum) that makes the block save and end soon. Another thread calls it.
+        describe: callable (cause) -> text, which says where the results are, and how the training goes on.
 
     Raises:
-        KeyboardInterrupt: at the end of the block, after SIGINT. Its text says where the run is saved, and
-            how it goes on.
+        KeyboardInterrupt: at the end of the block, after SIGINT, with the text of `describe`.
         SystemExit: the same after another signal; its code is 128 plus the signal's number.
     """
     taken = _find_signals(names)
     came: list[int] = []
 
-    def end(signum):
+    def handle(signum):
         came.append(signum)
-        trainer.interrupt(f"stopped by {signal.Signals(signum).name}", signum)
+        end(f"stopped by {signal.Signals(signum).name}", signum)
 
     try:
-        with on_signal(taken, end) if taken else contextlib.nullcontext():
+        with on_signal(taken, handle) if taken else contextlib.nullcontext():
             yield
     except KeyboardInterrupt as error:
         # A second Ctrl-C, which does not wait for the end of the iteration, or one of the callbacks.
         if not taken or error.args:
             raise
-        raise KeyboardInterrupt(describe_end(trainer, "stopped by SIGINT")) from error
+        raise KeyboardInterrupt(describe("stopped by SIGINT")) from error
     if came:
-        text = describe_end(trainer, f"stopped by {signal.Signals(came[0]).name}")
+        text = describe(f"stopped by {signal.Signals(came[0]).name}")
         if came[0] == signal.SIGINT:
             raise KeyboardInterrupt(text)
         logging.warning("%s", text)

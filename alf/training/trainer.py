@@ -31,7 +31,7 @@ from alf.training.call_watch import watching_calls
 from alf.training.checkpoints import Checkpoints
 from alf.training.collection import Collection, Phase, check_parts
 from alf.training.determinism import Determinism
-from alf.training.ending import SignalName, ending_at_signals
+from alf.training.ending import SignalName, describe_end, ending_at_signals
 from alf.training.evaluations import Evaluations, make_evaluations
 from alf.training.progress import NO_UPDATE, Progress, count_policy_steps
 from alf.training.stop_criteria import Position, StopCriteria
@@ -293,7 +293,8 @@ class Trainer:
             KeyboardInterrupt, SystemExit: after a signal, once the run is saved, as `signals` says.
         """
         done = functools.partial(self._run_dir.write_done, "INTERRUPTED")
-        with ending_at_signals(self, self._signals), watching_calls(self, done):
+        describe = functools.partial(describe_end, self)
+        with ending_at_signals(self._signals, self.interrupt, describe), watching_calls(self, done):
             return self._train()
 
     def _train(self):

@@ -2,7 +2,10 @@
 """alf.sweep and alf.pbt: stand-ins take the place of runs."""
 
 import inspect
+import json
 import os
+import signal
+import threading
 
 import gin
 import pytest
@@ -65,6 +68,41 @@ def test_a_population_gives_its_best_member_and_all_intervals(tmp_path, monkeypa
     config = (root_dir / "config.gin").read_text()
     assert "'CartPole-v1'" in config and "Population.interval = " not in config and gin.config_str() == ""
     assert "all members have ended" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("in_notebook", [False, True])
+def test_ctrl_c_lets_the_runs_of_a_sweep_save(tmp_path, monkeypatch, capsys, in_notebook):
+    root_dir, is_over = tmp_path / "sweep", threading.Event()
+    slow = stand_ins.make_arguments(seconds=600)
+    monkeypatch.setattr(run_study, "make_arguments", lambda gin_file, run: slow(run))
+    monkeypatch.setattr("alf.studies.calls.is_notebook", lambda: in_notebook)
+    monkeypatch.setattr("alf.training.ending.is_notebook", lambda: in_notebook)
+
+    def press():
+        while not is_over.wait(0.02):
+            if (root_dir / "events").exists():  # a run has started
+                os.kill(os.getpid(), signal.SIGINT)
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = threading.Thread(target=press, daemon=True)
+    thread.start()
+    try:
+        if in_notebook:
+            best, table = alf.sweep("CartPole-v1", root_dir, max_cores=1)
+            assert best is None and len(table) == 1
+            text = capsys.readouterr().out
+        else:
+            with pytest.raises(KeyboardInterrupt) as raised:
+                alf.sweep("CartPole-v1", root_dir, max_cores=1)
+            text = str(raised.value)
+    finally:
+        is_over.set()
+        signal.signal(signal.SIGINT, before)
+    assert f"stopped by SIGINT: its runs are saved in {root_dir}. The same call goes on with them" in text
+    (done,) = root_dir.glob("runs/*/*/done.json")
+    assert json.loads(done.read_text()) == {"status": "INTERRUPTED"}
 
 
 def test_ranges_of_a_sweep_are_objects(tmp_path, given):
