@@ -85,6 +85,11 @@ def test_a_name_is_refused(algorithm, name):
 
 # Names that are near to no setting, or to a wrong one: what the answer names.
 ANSWERS = {
+    "eval_freq": "Evaluator.interval_steps",
+    "n_eval_episodes": "Evaluator.num_episodes",
+    "save_freq": "Checkpoints.interval_steps",
+    "log_interval": "Summaries.interval",
+    "use_sde": "no counterpart",
     "num_minibatches_to_accumulate": "DriverSettings.max_waiting_batches",
     "min_traj_buffers_per_worker": "nothing to set",
     "actor_worker_gpus": "WorkerSettings.gpus",
