@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """EnvUnroller: steps environments and makes unrolls of their steps, in the graph of a driver's thread."""
 
+import os
 import weakref
 
 import numpy as np
@@ -333,7 +334,7 @@ class EnvUnroller:
         times = 0 if method is EnvUnroller._get_taken_action else 1  # which is a part of the step before
         # First the entry, then the look at `_closed`: `close` sets `_closed` before anyone reads `calls`, so
         # an environment either shows that it is called, or is not called any more.
-        start = clock.lap(self._ask_stage, times=times)
+        start, process = clock.lap(self._ask_stage, times=times), os.getpid()
         self.calls[env_index] = stage, start
         try:
             if self._closed:
@@ -343,6 +344,8 @@ class EnvUnroller:
             error = contain(error, name_env(env_index, self._envs[env_index]))
             raise error
         finally:
+            if os.getpid() != process:  # forked by the environment: it has no other thread, and would wait
+                os._exit(1)
             # From now on `stop` may close the environment at once, in another thread.
             self.calls[env_index] = None
             seconds = clock.lap(STEP, times=times) - start

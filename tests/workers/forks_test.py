@@ -5,13 +5,17 @@ import contextlib
 import functools
 import mmap
 import os
+import signal
 import sys
 import time
 
 import numpy as np
 import pytest
 
+from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.testing.toy_environments import MatchObservationEnvironment
 from alf.workers import EnvBatch, WorkerPool, arrays
+from tests.training.small_runs import make_trainer
 from tests.workers.envs import CountEnv, LevelEnv, ResetFaultEnv
 
 PID, STEP = 0, 3  # of the observation
@@ -141,3 +145,36 @@ def test_detached_memory_is_written_by_the_child_alone():
 
     fork_and_wait(statuses, write)
     assert statuses == [0] and not array.any()
+
+
+class Forking(MatchObservationEnvironment):
+    """A batched environment of a user's own: in step 3 it forks, and the child returns or raises."""
+
+    forked = []
+
+    def __init__(self, raises, seed=0):
+        super().__init__(2, episode_length=5, seed=seed)
+        self._raises, self._num_steps = raises, 0
+
+    def _step(self, action):
+        self._num_steps += 1
+        if self._num_steps == 3 and not (pid := os.fork()):
+            if self._raises:
+                raise RuntimeError("the child fails")
+        elif self._num_steps == 3:
+            self.forked.append(pid)
+        return super()._step(action)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("driver", [SyncOffPolicyDriver, AsyncOffPolicyDriver])
+def test_the_child_of_any_environment_of_a_driver_ends(tmp_path, driver, raises):
+    Forking.forked.clear()
+    experiment = {"env": functools.partial(Forking, raises), "driver": driver}
+    make_trainer(tmp_path, {"num_iterations": 4}, experiment).train()
+    pid, deadline = Forking.forked[-1], time.monotonic() + 60
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+        if time.monotonic() > deadline:
+            os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    assert os.waitstatus_to_exitcode(ended[1]) == 1
