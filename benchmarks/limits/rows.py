@@ -1,0 +1,128 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""The rows of the table of `benchmarks.limits`: each measures ALF and a lean program in turn."""
+
+import functools
+import statistics
+import time
+
+import gymnasium as gym
+import numpy as np
+import tensorflow as tf
+
+import alf
+from benchmarks.limits import alf_presets as presets
+from benchmarks.limits.sampling import NumpyPolicy, Sampler, make_tensorflow
+
+_ENV = "CartPole-v1"
+
+
+def _updates(make):
+    """Seconds of an update of a `Pair`."""
+    pair = make()
+    return [functools.partial(_time, call, pair.updates) for call in (pair.alf, pair.lean)]
+
+
+def _sampling(size, by_numpy):
+    """Seconds of a step of so many environments."""
+    preset = presets.Preset(_ENV, "ppo")
+    lean = preset.make_ppo()
+    compute = NumpyPolicy(lean) if by_numpy else make_tensorflow(lean)
+    sampler = _sampler(size, compute, preset, "PPOAlgorithm")
+    settings = {"num_envs": size, "num_groups": min(size, 2)}
+    return [
+        functools.partial(_time_alf, "ppo", "sampling", size, settings),
+        functools.partial(_time, sampler.collect, preset.unroll_length),
+    ]
+
+
+def _sampler(size, compute, preset, name):
+    envs = gym.make_vec(_ENV, size, vectorization_mode="vector_entry_point")
+    return Sampler(envs, compute, preset.unroll_length, **preset.read(name, "discount"))
+
+
+def _ppo_loop():
+    """Seconds of a step of one environment, with the updates."""
+    preset = presets.Preset(_ENV, "ppo")
+    lean, train = (
+        preset.make_ppo(),
+        preset.read("UnrollLearner", "num_epochs", "num_minibatches", "recurrence"),
+    )
+    policy, rng = NumpyPolicy(lean), np.random.default_rng(0)
+    sampler = _sampler(preset.num_envs, policy, preset, "PPOAlgorithm")
+    columns = preset.num_envs * preset.unroll_length // train["recurrence"]
+
+    def iterate():
+        orders = [rng.permutation(columns) for _ in range(train["num_epochs"])]
+        orders = np.reshape(orders, (train["num_epochs"] * train["num_minibatches"], -1)).astype(np.int32)
+        lean.train(tf.nest.map_structure(tf.constant, sampler.collect()), tf.constant(orders))
+        policy.read()
+
+    return _loop("ppo", iterate, preset)
+
+
+def _impala_loop():
+    """The same; ALF's groups take turns, here each of their batches is an update of one call."""
+    preset = presets.Preset(_ENV, "impala")
+    lean, groups = preset.make_impala(), preset.num_groups
+    policy = NumpyPolicy(lean)
+    sampler = _sampler(preset.num_envs, policy, preset, "ImpalaAlgorithm")
+
+    def split(x):  # [T+1, B, ...] or [B] -> [groups, ...]
+        return tf.constant(np.stack(np.split(x, groups, axis=min(x.ndim - 1, 1))))
+
+    def iterate():
+        lean.train(tf.nest.map_structure(split, sampler.collect()))
+        policy.read()
+
+    return _loop("impala", iterate, preset)
+
+
+def _loop(algorithm, iterate, preset):
+    steps = preset.num_envs * preset.unroll_length
+    return [
+        functools.partial(_time_alf, algorithm, "training", 1, {}),
+        functools.partial(_time, iterate, steps),
+    ]
+
+
+def _time(call, count, seconds):
+    """Calls again and again for some seconds; returns the seconds of one of `count` parts of a call."""
+    call()
+    start, calls = time.perf_counter(), 0
+    while (passed := time.perf_counter() - start) < seconds:
+        call()
+        calls += 1
+    return passed / (calls * count)
+
+
+def _time_alf(algorithm, part, count, settings, seconds):
+    """Measures a run of a preset; returns the seconds of `count` environment steps."""
+    given = {"measure_seconds": max(seconds, 1.0), "sample_only": part == "sampling"}
+    result = alf.benchmark(_ENV, algorithm=algorithm, **given, **settings)
+    return count / result[part]["env_steps_per_second"]
+
+
+def _list_rows():
+    """Returns a dict of callables, which make two callables (seconds) -> seconds: ALF and the program."""
+    pairs = {"updates PPO": presets.make_ppo}
+    for number in (1, 10):
+        pairs[f"updates IMPALA, {number} a call"] = functools.partial(presets.make_impala, batches=number)
+    for number in (1, 16):
+        pairs[f"updates DQN, {number} a call"] = functools.partial(presets.make_dqn, updates=number)
+    for number in (1, 16):
+        pairs[f"updates SAC, {number} a call"] = functools.partial(presets.make_sac, updates=number)
+    found = {name: functools.partial(_updates, make) for name, make in pairs.items()}
+    for size in (1, 8, 32):
+        for how in ("TensorFlow", "NumPy"):
+            found[f"sampling B = {size}, {how}"] = functools.partial(_sampling, size, how == "NumPy")
+    return {**found, "loop PPO": _ppo_loop, "loop IMPALA": _impala_loop}
+
+
+ROWS = _list_rows()
+
+
+def measure(name, seconds, rounds):
+    """Returns the microseconds of ALF and of the lean program, medians of measurements in turn."""
+    calls = ROWS[name]()
+    times = zip(*([call(seconds) for call in calls] for _ in range(rounds)))
+    return [1e6 * statistics.median(x) for x in times]
