@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
-from benchmarks.peers.setups import REPLAY_RATIOS, SETUPS
+from benchmarks.peers.setups import MINI_BATCH_SIZE, REPLAY_RATIOS, SETUPS, SMALL, num_groups
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = pathlib.Path(__file__).resolve().parent
@@ -36,7 +36,7 @@ class Peer(NamedTuple):
     def variants(self, workload):
         """Lists the arguments of all variants of a workload."""
         choices = {"vector": SETUPS[workload].vectors, **self.choices}
-        if SETUPS[workload].algorithm != "ppo":
+        if SETUPS[workload].algorithm != "ppo" or SETUPS[workload].preset:
             choices.pop("groups", None)
         if not self.choices:
             return [[]]
@@ -60,8 +60,14 @@ PEERS = {
     "sb3": Peer(
         "sb3",
         dict.fromkeys(("ppo", "sac", "dqn"), "sb3_speed.py"),
-        (*_OBJECTS, *REPLAY_RATIOS),
+        (*_OBJECTS, *REPLAY_RATIOS, *SMALL),
         {"vector": ("inprocess",), "threads": (1, 2)},
+    ),
+    "sbx": Peer(
+        "sbx",
+        dict.fromkeys(("ppo", "sac", "dqn"), "sb3_speed.py"),
+        (*_OBJECTS, *REPLAY_RATIOS, *SMALL),
+        {"library": ("sbx",), "vector": ("inprocess",), "threads": (1, 2)},
     ),
 }
 
@@ -117,30 +123,41 @@ def _memory_mb(process):
 
 
 def measure_alf(workload, seconds):
-    """Runs `benchmarks.throughput`; returns its figures under the names that the peers use."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.throughput",
-        f"--workload={workload}",
-        f"--seconds={seconds}",
-    ]
+    """Runs ALF; returns its figures under the names that the peers use."""
+    output, memory = run(alf_command(workload, seconds), 4 * seconds + _OTHER_SECONDS)
+    return alf_figures(workload, json.loads(output[output.index("{") :]), memory)
+
+
+def alf_command(workload, seconds):
+    """Makes the command that measures ALF: `benchmarks.throughput`, or `alf benchmark` of a preset."""
+    setup = SETUPS[workload]
+    if setup.preset:
+        count, flags = setup.batch_envs, []
+        if setup.preset == "ppo":
+            flags = [f"--mini_batch_size={MINI_BATCH_SIZE}"]
+        flags += [f"--num_envs={count}", f"--num_groups={num_groups(count)}", f"--measure_seconds={seconds}"]
+        return [sys.executable, "-m", "alf", "benchmark", setup.env, f"--algorithm={setup.preset}", *flags]
+    flags = [f"--workload={workload}", f"--seconds={seconds}"]
     if workload in REPLAY_RATIOS:
-        command.append(f"--replay_ratio={REPLAY_RATIOS[workload]}")
-    output, memory = run(command, 4 * seconds + _OTHER_SECONDS)
-    return alf_figures(json.loads(output[output.index("{") :]), memory)
+        flags.append(f"--replay_ratio={REPLAY_RATIOS[workload]}")
+    return [sys.executable, "-m", "benchmarks.throughput", *flags]
 
 
-def alf_figures(result, memory):
-    """Makes a row of ALF of what `benchmarks.throughput` has printed."""
-    return {
-        "steps_per_second": result["trained_steps_per_second"],
-        "updates_per_second": result["updates_per_second"],
-        "seconds_to_first_update": result["seconds_to_first_train_step"],
-        "peak_memory_mb": memory,
-        "limit_steps_per_second": result["limit_steps_per_second"],
-        "variant": "IMPALA" if SETUPS[result["workload"]].algorithm == "ppo" else "",
-    }
+def alf_figures(workload, result, memory):
+    """Makes a row of ALF of what `alf_command` has printed."""
+    setup = SETUPS[workload]
+    if setup.preset:
+        names = "env_steps_per_second", "updates_per_second"
+        steps, updates = (result["training"][name] for name in names)
+        more = {"variant": setup.preset.upper()}
+    else:
+        steps, updates = (result[name] for name in ("trained_steps_per_second", "updates_per_second"))
+        more = {
+            "seconds_to_first_update": result["seconds_to_first_train_step"],
+            "limit_steps_per_second": result["limit_steps_per_second"],
+            "variant": "IMPALA" if setup.algorithm == "ppo" else "",
+        }
+    return {"steps_per_second": steps, "updates_per_second": updates, "peak_memory_mb": memory, **more}
 
 
 def measure_peer(name, workload, seconds, arguments=()):

@@ -10,6 +10,8 @@ HEADER = (
     "memory, MB, ALF / peer |"
 )
 
+_LIMIT = "limit_steps_per_second"
+
 
 def medians(rows, workload):
     """Returns the median of steps per second of each library of a workload, the fastest first."""
@@ -46,7 +48,7 @@ def format_table(rows):
 def _format_line(rows, workload, found, peer):
     alf, other = _select(rows, workload, "ALF"), _select(rows, workload, peer)
     both = ratios(rows, workload, peer)
-    limit = statistics.median(row["steps_per_second"] / row["limit_steps_per_second"] for row in alf)
+    limits = [row["steps_per_second"] / row[_LIMIT] for row in alf if _LIMIT in row]
     memory = [statistics.median(row["peak_memory_mb"] for row in x) for x in (alf, other)]
     cells = [
         workload,
@@ -55,7 +57,7 @@ def _format_line(rows, workload, found, peer):
         f"{peer} ({other[-1]['variant']})",
         f"{found[peer]:,.0f}",
         f"{statistics.median(both):.2f} ({min(both):.2f} to {max(both):.2f})",
-        f"{limit:.2f}",
+        f"{statistics.median(limits):.2f}" if limits else "",
         f"{memory[0]:,.0f} / {memory[1]:,.0f}",
     ]
     return f"| {' | '.join(cells)} |"

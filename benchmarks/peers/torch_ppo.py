@@ -31,15 +31,21 @@ SETTINGS = {
     "clip": 0.2,
     "entropy": 0.0,
     "max_grad_norm": 0.5,
+    "shares_layers": True,  # between policy and value
 }
 
 
 class ActorCritic(nn.Module):
-    """Logits of a categorical or the mean of a normal distribution, and the value, with a shared torso."""
+    """Logits of a categorical or the mean of a normal distribution, and the value.
 
-    def __init__(self, observation_space, action_space, hidden):
+    `dtype` is what autocast computes in.
+    """
+
+    def __init__(self, observation_space, action_space, hidden, shares_layers=True, dtype="float32"):
         super().__init__()
         self.torso, size = make_torso(observation_space, hidden)
+        self.value_torso = None if shares_layers else make_torso(observation_space, hidden)[0]
+        self.dtype = getattr(torch, dtype)
         self.is_discrete = isinstance(action_space, gym.spaces.Discrete)
         outputs = int(action_space.n) if self.is_discrete else action_space.shape[0]
         self.head = orthogonal(nn.Linear(size, outputs), 0.01)
@@ -47,8 +53,11 @@ class ActorCritic(nn.Module):
         self.log_std = nn.Parameter(torch.zeros(0 if self.is_discrete else outputs))
 
     def forward(self, obs):
-        x = self.torso(obs)
-        return self.head(x), self.value(x).squeeze(-1)
+        with torch.autocast(obs.device.type, self.dtype, enabled=self.dtype != torch.float32):
+            x = self.torso(obs)
+            y = x if self.value_torso is None else self.value_torso(obs)
+            head, value = self.head(x), self.value(y)
+        return head.float(), value.float().squeeze(-1)
 
     def act(self, obs):
         """Draws actions; returns them with their log probabilities and the values."""
@@ -187,15 +196,16 @@ def main():
     flags = parser.parse_args()
     setup = SETUPS[flags.workload]
     own = {"num_envs": setup.batch_envs, "unroll_length": setup.unroll_length, "max_grad_norm": 40.0}
+    own |= setup.settings
     settings = {**SETTINGS, **({} if flags.env else own), **flags.settings}
     torch.set_num_threads(flags.threads)
     torch.manual_seed(flags.seed)
     env, count = flags.env or setup.env, settings["num_envs"]
     seeds = [1000 * flags.seed + i * count for i in range(flags.groups)]
     envs = [make_vector(flags.vector, env, count, flags.groups, seed) for seed in seeds]
-    agent = ActorCritic(
-        envs[0].observation_space, envs[0].action_space, (64, 64) if flags.env else setup.hidden
-    ).to(flags.device)
+    hidden, dtype = ((64, 64), "float32") if flags.env else (setup.hidden, setup.dtype)
+    spaces = envs[0].observation_space, envs[0].action_space
+    agent = ActorCritic(*spaces, hidden, settings["shares_layers"], dtype).to(flags.device)
     unrolls = [Unroll(x, settings["unroll_length"], flags.device) for x in envs]
     if flags.target_return is None:
         meter = Meter(flags.seconds)

@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
+from benchmarks.limits import alf_presets as limits
 from benchmarks.peers import scores, setups, table
-from benchmarks.peers.running import PEERS, SCRIPTS, alf_figures, best_variant, read_line, run
+from benchmarks.peers.running import PEERS, SCRIPTS, alf_command, alf_figures, best_variant, read_line, run
 from benchmarks.series import read_rows
 from benchmarks.workloads import WORKLOADS
 from tests.benchmarks.conftest import import_program, parsed_flags
@@ -106,15 +107,58 @@ def test_run_measures_memory_and_names_what_fails():
 def test_the_figures_of_alf_have_the_names_of_the_peers():
     result = {"workload": "pong", "trained_steps_per_second": 5.0, "updates_per_second": 1.0}
     result |= {"seconds_to_first_train_step": 9.0, "limit_steps_per_second": 6.0}
-    figures = alf_figures(result, 70.0)
+    figures = alf_figures("pong", result, 70.0)
     assert (figures["steps_per_second"], figures["peak_memory_mb"]) == (5.0, 70.0)
 
 
-@pytest.mark.parametrize("name", setups.SETUPS)
+def test_a_row_of_a_preset_is_measured_by_alf_benchmark():
+    command = " ".join(alf_command("ppo_cartpole_8", 3.0)[1:])
+    assert command == (
+        "-m alf benchmark CartPole-v1 --algorithm=ppo --mini_batch_size=64 --num_envs=8 --num_groups=2 "
+        "--measure_seconds=3.0"
+    )
+    assert "--num_groups=1" in alf_command("impala_cartpole_1", 3.0)
+    result = {"training": {"env_steps_per_second": 5.0, "updates_per_second": 1.0}}
+    figures = alf_figures("ppo_cartpole_8", result, 70.0)
+    assert figures == {
+        "steps_per_second": 5.0,
+        "updates_per_second": 1.0,
+        "peak_memory_mb": 70.0,
+        "variant": "PPO",
+    }
+    rows = [{**row("ALF", 0, 5.0, "ppo_cartpole_8"), **figures}, row("sbx", 0, 4.0, "ppo_cartpole_8")]
+    del rows[0]["limit_steps_per_second"]
+    *_, line = table.format_table(rows).splitlines()
+    assert line == (
+        "| ppo_cartpole_8 | CartPole-v1 | 5 | sbx (2 threads) | 4 | 1.25 (1.25 to 1.25) |  | 70 / 100 |"
+    )
+
+
+def test_rows_of_presets_have_their_settings():
+    for name in ("ppo", "impala"):
+        preset = limits.Preset("CartPole-v1", name)
+        given, algorithm = setups.PRESETS[name], "PPOAlgorithm" if name == "ppo" else "ImpalaAlgorithm"
+        found = {**preset.read("Adam", "learning_rate"), **preset.read("LearnerSettings", "max_grad_norm")}
+        found["entropy"] = preset.read(algorithm, "entropy_weight")["entropy_weight"]
+        lambda_ = "lambda_" if name == "ppo" else "vtrace_lambda"
+        found["gae_lambda"] = preset.read(algorithm, lambda_)[lambda_]
+        assert given == {**found, "shares_layers": False, "epochs": given["epochs"]}
+        assert (preset.unroll_length, preset.num_groups) == (setups.UNROLL_LENGTHS[name], 2)
+    ppo = limits.Preset("CartPole-v1", "ppo")
+    train = ppo.read("UnrollLearner", "num_epochs", "num_minibatches")
+    setup = setups.SETUPS[f"ppo_cartpole_{ppo.num_envs}"]
+    assert train == {"num_epochs": setup.settings["epochs"], "num_minibatches": setup.settings["minibatches"]}
+    rows = ppo.num_envs * ppo.unroll_length // train["num_minibatches"]
+    assert rows == setups.MINI_BATCH_SIZE
+
+
+@pytest.mark.parametrize("name", [name for name, setup in setups.SETUPS.items() if not setup.preset])
 def test_the_batches_are_those_of_the_workload(name):
     setup, workload = setups.SETUPS[name], WORKLOADS[name]
     if setup.algorithm == "ppo":
         assert (setup.batch_envs, setup.unroll_length) == (workload.batch_size, workload.unroll_length)
+        network = workload.agent.policy.keywords["network"]
+        assert network.keywords.get("compute_dtype", "float32") == setup.dtype
     else:
         assert setup.batch_envs == workload.num_groups * workload.batch_size
         assert setups.BATCH_SIZES[setup.algorithm] == workload.mini_batch_size
