@@ -1,10 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Measures steps per second: `python -m benchmarks.throughput --workload=NAME --seconds=N [--result=FILE]`.
 
-Prints one JSON object. `limit_steps_per_second` is what this machine's cores would do if they computed
-environments, forward passes and train steps and nothing else: cores / (CPU seconds per step of the three,
-each measured alone in the same run). `--sync` runs the synchronous driver instead. `alf benchmark` measures
-any gin file in the same way, without the limit.
+Prints one JSON object. `--sync` runs the synchronous driver instead. `alf benchmark` measures any gin file in
+the same way, `benchmarks.limits` presets beside the leanest programs.
 """
 
 import dataclasses
@@ -13,19 +11,14 @@ import os
 import platform
 import resource
 import statistics
-import time
 
 import psutil
 import tensorflow as tf
 from absl import app, flags
 
 from alf import __version__
-from alf.core.nest_utils import add_leading_dims
-from alf.core.tf_runtime import SPARE_THREADS, share_heaps, single_threaded
-from alf.data_structures import FIRST
+from alf.core.tf_runtime import SPARE_THREADS, share_heaps
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver, reserve_threads
-from alf.drivers.actor_thread import act
-from alf.ops.draws import Stream
 from alf.tools import throughput as speed
 from benchmarks.peers.meter import process_seconds
 from benchmarks.workloads import DRIVER_SETTINGS, WORKLOADS
@@ -73,19 +66,12 @@ def measure(workload, seconds, sync=False, mode="async"):
             _, trained = train_iteration()
         to_first_step = process_seconds()
         result = _trained(train_iteration, learner, seconds)
-        with single_threaded():
-            experience = driver.get_training_exps()
         sampling = speed.measure(learner, lambda: speed.sample(driver), max(1.0, seconds / 4)).describe()
     finally:
         driver.stop()
-    costs = _component_costs(workload, learner, experience, max(1.0, seconds / 10))
-    limit = os.cpu_count() / sum(costs.values())
     return {
         **result,
         "rollout_only_steps_per_second": sampling["env_steps_per_second"],
-        **{f"{name}_steps_per_second_per_core": 1 / cost for name, cost in costs.items()},
-        "limit_steps_per_second": limit,
-        "fraction_of_limit": result["trained_steps_per_second"] / limit,
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "seconds_to_first_train_step": to_first_step,
     }
@@ -118,72 +104,6 @@ def _growth(memory):
     """By how much the last tenth's median exceeds the first's: each batch that is in flight counts."""
     tenth = max(1, len(memory) // 10)
     return statistics.median(memory[-tenth:]) - statistics.median(memory[:tenth])
-
-
-def _component_costs(workload, learner, experience, seconds):
-    """CPU seconds per environment step of each part, alone. CPU time, since parts may use several cores."""
-    return {
-        "env_alone": _cpu_per_step(*_env_alone(workload, experience), seconds),
-        "forward_alone": _cpu_per_step(*_forward_alone(workload, learner.policy), seconds),
-        "train_alone": _cpu_per_step(*_train_alone(learner, experience), seconds),
-    }
-
-
-def _cpu_per_step(call, steps, seconds):
-    with single_threaded():
-        call()
-        start, cpu, calls = time.perf_counter(), time.process_time(), 0
-        while time.perf_counter() - start < seconds:
-            call()
-            calls += 1
-        return (time.process_time() - cpu) / (calls * steps)
-
-
-def _env_alone(workload, experience):
-    """Steps an environment with actions that a policy took."""
-    env = (workload.env_alone or workload.env)(workload.batch_size, 0)
-    env.reset()
-    actions = [
-        tf.nest.map_structure(lambda x, t=t: x[0, t].numpy(), experience.action)
-        for t in range(min(8, workload.unroll_length))
-    ]
-
-    def call():
-        for action in actions:
-            env.step(action)
-
-    return call, len(actions) * workload.batch_size
-
-
-def _forward_alone(workload, policy):
-    """Runs the policy as an actor does, many times in one graph call."""
-    rows, repeats = workload.batch_size * workload.actor_queue_cap, 64
-    time_step, state = _zeros((policy.time_step_spec, policy.policy_step_spec.state), rows)
-    stream = Stream(0)
-
-    @tf.function(autograph=False)
-    def forward():
-        def body(i):
-            with tf.control_dependencies(tf.nest.flatten(act(policy, stream, time_step, state, [(0, i)]))):
-                return i + 1
-
-        return tf.while_loop(lambda i: i < repeats, body, [tf.constant(0)], parallel_iterations=1)
-
-    return forward, rows * repeats
-
-
-def _train_alone(learner, experience):
-    steps = int(tf.math.count_nonzero(experience.step_type[:, 1:] != FIRST))
-
-    def train():
-        learner.observe(experience)
-        learner.train()
-
-    return train, steps
-
-
-def _zeros(spec, rows):
-    return tf.nest.map_structure(lambda s: tf.zeros(s.shape, s.dtype), add_leading_dims(spec, rows))
 
 
 def main(argv):

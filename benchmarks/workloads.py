@@ -29,8 +29,6 @@ class Workload:
             learn_queue_cap: as in `DriverSettings` and `Driver`.
         num_workers: worker processes that `env` starts; None for its default.
         intra_op_threads: as in `Experiment`.
-        env_alone: like `env`, which is the default, for the cost of the environment alone: in this
-            process.
         data_transformers: as in `Experiment`.
         exp_replayer: as in `Experiment`.
         replay_ratio, initial_collect_steps, mini_batch_size, mini_batch_length: as in `ReplayLearner`.
@@ -47,7 +45,6 @@ class Workload:
     learn_queue_cap: int = 1
     num_workers: int | None = None
     intra_op_threads: int | None = None
-    env_alone: Callable | None = None
     data_transformers: tuple = ()
     exp_replayer: str = "one_time"
     replay_ratio: float | None = None
@@ -179,7 +176,6 @@ WORKLOADS = {
         unroll_length=16,
         num_actor_queues=0,
         intra_op_threads=1,
-        env_alone=functools.partial(_cartpole_python, num_workers=0),
     ),
     "pong": Workload(_pong, _nature("float32"), num_groups=2, batch_size=32, unroll_length=16),
     "pong_bfloat16": Workload(
@@ -197,7 +193,6 @@ WORKLOADS = {
         unroll_length=32,
         num_actor_queues=0,
         intra_op_threads=1,
-        env_alone=functools.partial(_halfcheetah, num_workers=0),
     ),
     "halfcheetah_envpool": Workload(
         _halfcheetah_envpool,
@@ -213,7 +208,6 @@ WORKLOADS = {
         num_groups=2,
         batch_size=8,
         unroll_length=8,
-        env_alone=functools.partial(_halfcheetah, num_workers=0),
         exp_replayer="uniform",
         replay_ratio=0.25,
     ),

@@ -56,6 +56,13 @@ class Preset:
     def unroll_length(self):
         return self._bound["Experiment"]["unroll_length"]
 
+    @property
+    def num_minibatches(self):
+        train = self._bound["UnrollLearner"]
+        if size := train.get("mini_batch_size"):
+            return self.num_envs * self.unroll_length // size
+        return train["num_minibatches"]
+
     def make_ppo(self):
         """Makes the lean program of PPO with the weights of now."""
         names = "discount", "lambda_", "clip_range", "value_loss_weight", "entropy_weight"

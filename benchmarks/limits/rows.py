@@ -5,13 +5,10 @@ import functools
 import statistics
 import time
 
-import gymnasium as gym
-import numpy as np
-import tensorflow as tf
-
 import alf
 from benchmarks.limits import alf_presets as presets
-from benchmarks.limits.sampling import NumpyPolicy, Sampler, make_tensorflow
+from benchmarks.limits import loop
+from benchmarks.limits.sampling import NumpyPolicy, make_tensorflow
 
 _ENV = "CartPole-v1"
 
@@ -27,7 +24,7 @@ def _sampling(size, by_numpy):
     preset = presets.Preset(_ENV, "ppo")
     lean = preset.make_ppo()
     compute = NumpyPolicy(lean) if by_numpy else make_tensorflow(lean)
-    sampler = _sampler(size, compute, preset, "PPOAlgorithm")
+    sampler = loop.make_sampler(preset, "PPOAlgorithm", compute, size)
     settings = {"num_envs": size, "num_groups": min(size, 2)}
     return [
         functools.partial(_time_alf, "ppo", "sampling", size, settings),
@@ -35,52 +32,11 @@ def _sampling(size, by_numpy):
     ]
 
 
-def _sampler(size, compute, preset, name):
-    envs = gym.make_vec(_ENV, size, vectorization_mode="vector_entry_point")
-    return Sampler(envs, compute, preset.unroll_length, **preset.read(name, "discount"))
-
-
-def _ppo_loop():
+def _loop(name):
     """Seconds of a step of one environment, with the updates."""
-    preset = presets.Preset(_ENV, "ppo")
-    lean, train = (
-        preset.make_ppo(),
-        preset.read("UnrollLearner", "num_epochs", "num_minibatches", "recurrence"),
-    )
-    policy, rng = NumpyPolicy(lean), np.random.default_rng(0)
-    sampler = _sampler(preset.num_envs, policy, preset, "PPOAlgorithm")
-    columns = preset.num_envs * preset.unroll_length // train["recurrence"]
-
-    def iterate():
-        orders = [rng.permutation(columns) for _ in range(train["num_epochs"])]
-        orders = np.reshape(orders, (train["num_epochs"] * train["num_minibatches"], -1)).astype(np.int32)
-        lean.train(tf.nest.map_structure(tf.constant, sampler.collect()), tf.constant(orders))
-        policy.read()
-
-    return _loop("ppo", iterate, preset)
-
-
-def _impala_loop():
-    """The same; ALF's groups take turns, here each of their batches is an update of one call."""
-    preset = presets.Preset(_ENV, "impala")
-    lean, groups = preset.make_impala(), preset.num_groups
-    policy = NumpyPolicy(lean)
-    sampler = _sampler(preset.num_envs, policy, preset, "ImpalaAlgorithm")
-
-    def split(x):  # [T+1, B, ...] or [B] -> [groups, ...]
-        return tf.constant(np.stack(np.split(x, groups, axis=min(x.ndim - 1, 1))))
-
-    def iterate():
-        lean.train(tf.nest.map_structure(split, sampler.collect()))
-        policy.read()
-
-    return _loop("impala", iterate, preset)
-
-
-def _loop(algorithm, iterate, preset):
-    steps = preset.num_envs * preset.unroll_length
+    iterate, steps, _ = loop.MAKERS[name](presets.Preset(_ENV, name))
     return [
-        functools.partial(_time_alf, algorithm, "training", 1, {}),
+        functools.partial(_time_alf, name, "training", 1, {}),
         functools.partial(_time, iterate, steps),
     ]
 
@@ -115,7 +71,7 @@ def _list_rows():
     for size in (1, 8, 32):
         for how in ("TensorFlow", "NumPy"):
             found[f"sampling B = {size}, {how}"] = functools.partial(_sampling, size, how == "NumPy")
-    return {**found, "loop PPO": _ppo_loop, "loop IMPALA": _impala_loop}
+    return {**found, **{f"loop {name.upper()}": functools.partial(_loop, name) for name in loop.MAKERS}}
 
 
 ROWS = _list_rows()

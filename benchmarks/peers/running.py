@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import psutil
 
-from benchmarks.peers.setups import MINI_BATCH_SIZE, REPLAY_RATIOS, SETUPS, SMALL, num_groups
+from benchmarks.peers.setups import REPLAY_RATIOS, SETUPS, SMALL, preset_settings
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = pathlib.Path(__file__).resolve().parent
@@ -123,41 +123,54 @@ def _memory_mb(process):
 
 
 def measure_alf(workload, seconds):
-    """Runs ALF; returns its figures under the names that the peers use."""
+    """Runs ALF, and a lean loop if there is one; returns ALF's figures under the names that the peers use."""
     output, memory = run(alf_command(workload, seconds), 4 * seconds + _OTHER_SECONDS)
-    return alf_figures(workload, json.loads(output[output.index("{") :]), memory)
+    figures = alf_figures(workload, json.loads(output[output.index("{") :]), memory)
+    if SETUPS[workload].preset:
+        output, _ = run(lean_command(workload, seconds), 2 * seconds + _OTHER_SECONDS)
+        figures["limit_steps_per_second"] = read_line(output)["steps_per_second"]
+    return figures
 
 
 def alf_command(workload, seconds):
     """Makes the command that measures ALF: `benchmarks.throughput`, or `alf benchmark` of a preset."""
     setup = SETUPS[workload]
     if setup.preset:
-        count, flags = setup.batch_envs, []
-        if setup.preset == "ppo":
-            flags = [f"--mini_batch_size={MINI_BATCH_SIZE}"]
-        flags += [f"--num_envs={count}", f"--num_groups={num_groups(count)}", f"--measure_seconds={seconds}"]
-        return [sys.executable, "-m", "alf", "benchmark", setup.env, f"--algorithm={setup.preset}", *flags]
+        settings = preset_settings(setup.preset, setup.batch_envs)
+        flags = [f"--{name}={x}" for name, x in settings.items()]
+        command = "-m", "alf", "benchmark", setup.env, f"--algorithm={setup.preset}"
+        return [sys.executable, *command, f"--measure_seconds={seconds}", *flags]
     flags = [f"--workload={workload}", f"--seconds={seconds}"]
     if workload in REPLAY_RATIOS:
         flags.append(f"--replay_ratio={REPLAY_RATIOS[workload]}")
     return [sys.executable, "-m", "benchmarks.throughput", *flags]
 
 
+def lean_command(workload, seconds):
+    """Makes the command that measures the lean loop of a preset."""
+    setup = SETUPS[workload]
+    flags = f"--preset={setup.preset}", f"--num_envs={setup.batch_envs}", f"--seconds={seconds}"
+    return [sys.executable, "-m", "benchmarks.limits.loop", *flags]
+
+
 def alf_figures(workload, result, memory):
     """Makes a row of ALF of what `alf_command` has printed."""
     setup = SETUPS[workload]
     if setup.preset:
-        names = "env_steps_per_second", "updates_per_second"
-        steps, updates = (result["training"][name] for name in names)
-        more = {"variant": setup.preset.upper()}
-    else:
-        steps, updates = (result[name] for name in ("trained_steps_per_second", "updates_per_second"))
-        more = {
-            "seconds_to_first_update": result["seconds_to_first_train_step"],
-            "limit_steps_per_second": result["limit_steps_per_second"],
-            "variant": "IMPALA" if setup.algorithm == "ppo" else "",
+        figures = {
+            "steps_per_second": "env_steps_per_second",
+            "updates_per_second": "updates_per_second",
         }
-    return {"steps_per_second": steps, "updates_per_second": updates, "peak_memory_mb": memory, **more}
+        result, variant = result["training"], setup.preset.upper()
+    else:
+        figures = {
+            "steps_per_second": "trained_steps_per_second",
+            "updates_per_second": "updates_per_second",
+            "seconds_to_first_update": "seconds_to_first_train_step",
+        }
+        variant = "IMPALA" if setup.algorithm == "ppo" else ""
+    figures = {name: result[theirs] for name, theirs in figures.items()}
+    return {**figures, "peak_memory_mb": memory, "variant": variant}
 
 
 def measure_peer(name, workload, seconds, arguments=()):

@@ -55,6 +55,12 @@ def num_groups(num_envs):
     return min(2, num_envs)
 
 
+def preset_settings(preset, num_envs):
+    """Returns ALF's settings, by their short names, with which a preset has so many environments."""
+    settings = {"num_envs": num_envs, "num_groups": num_groups(num_envs)}
+    return settings | ({"mini_batch_size": MINI_BATCH_SIZE} if preset == "ppo" else {})
+
+
 SETUPS = {
     "cartpole_python": Setup("CartPole-v1", "ppo", 1024, 16, ("inprocess", "workers")),
     "cartpole_vector": Setup("CartPole-v1", "ppo", 1024, 32, ("vector",)),

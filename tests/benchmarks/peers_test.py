@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from benchmarks.limits import alf_presets as limits
-from benchmarks.peers import scores, setups, table
+from benchmarks.peers import running, scores, setups, table
 from benchmarks.peers.running import PEERS, SCRIPTS, alf_command, alf_figures, best_variant, read_line, run
 from benchmarks.series import read_rows
 from benchmarks.workloads import WORKLOADS
@@ -106,32 +106,38 @@ def test_run_measures_memory_and_names_what_fails():
 
 def test_the_figures_of_alf_have_the_names_of_the_peers():
     result = {"workload": "pong", "trained_steps_per_second": 5.0, "updates_per_second": 1.0}
-    result |= {"seconds_to_first_train_step": 9.0, "limit_steps_per_second": 6.0}
+    result["seconds_to_first_train_step"] = 9.0
     figures = alf_figures("pong", result, 70.0)
     assert (figures["steps_per_second"], figures["peak_memory_mb"]) == (5.0, 70.0)
 
 
 def test_a_row_of_a_preset_is_measured_by_alf_benchmark():
+    settings = "--num_envs=8 --num_groups=2 --mini_batch_size=64"
     command = " ".join(alf_command("ppo_cartpole_8", 3.0)[1:])
-    assert command == (
-        "-m alf benchmark CartPole-v1 --algorithm=ppo --mini_batch_size=64 --num_envs=8 --num_groups=2 "
-        "--measure_seconds=3.0"
-    )
+    assert command == f"-m alf benchmark CartPole-v1 --algorithm=ppo --measure_seconds=3.0 {settings}"
     assert "--num_groups=1" in alf_command("impala_cartpole_1", 3.0)
-    result = {"training": {"env_steps_per_second": 5.0, "updates_per_second": 1.0}}
-    figures = alf_figures("ppo_cartpole_8", result, 70.0)
-    assert figures == {
-        "steps_per_second": 5.0,
-        "updates_per_second": 1.0,
-        "peak_memory_mb": 70.0,
-        "variant": "PPO",
+
+
+def test_the_limit_of_a_preset_is_a_lean_loop(monkeypatch):
+    outputs = {
+        "benchmark": '{"training": {"env_steps_per_second": 5.0, "updates_per_second": 1.0}}',
+        "benchmarks.limits.loop": '{"steps_per_second": 20.0}',
     }
+
+    def run(command, limit):
+        return next(text for name, text in outputs.items() if name in command), 70.0
+
+    monkeypatch.setattr(running, "run", run)
+    figures = running.measure_alf("ppo_cartpole_8", 3.0)
+    assert figures["limit_steps_per_second"] == 20.0
     rows = [{**row("ALF", 0, 5.0, "ppo_cartpole_8"), **figures}, row("sbx", 0, 4.0, "ppo_cartpole_8")]
-    del rows[0]["limit_steps_per_second"]
     *_, line = table.format_table(rows).splitlines()
     assert line == (
-        "| ppo_cartpole_8 | CartPole-v1 | 5 | sbx (2 threads) | 4 | 1.25 (1.25 to 1.25) |  | 70 / 100 |"
+        "| ppo_cartpole_8 | CartPole-v1 | 5 | sbx (2 threads) | 4 | 1.25 (1.25 to 1.25) | 0.25 | 70 / 100 |"
     )
+    del rows[0]["limit_steps_per_second"]
+    *_, line = table.format_table(rows).splitlines()
+    assert line.endswith("| 1.25 (1.25 to 1.25) |  | 70 / 100 |")
 
 
 def test_rows_of_presets_have_their_settings():

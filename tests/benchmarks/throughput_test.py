@@ -39,12 +39,7 @@ def test_prints_and_writes_one_json_object(measured):
     result, printed = measured
     assert json.loads(printed) == result
     assert (result["workload"], result["batch_size"], result["unroll_length"]) == ("cartpole_python", 3, 16)
-    costs = [1 / result[f"{part}_alone_steps_per_second_per_core"] for part in ("env", "forward", "train")]
-    assert result["limit_steps_per_second"] == pytest.approx(result["cores"] / sum(costs))
-    assert result["fraction_of_limit"] == pytest.approx(
-        result["trained_steps_per_second"] / result["limit_steps_per_second"]
-    )
-    assert 0 < result["trained_steps_per_second"] < result["limit_steps_per_second"]
+    assert result["trained_steps_per_second"] > 0
     assert result["rollout_only_steps_per_second"] > 0
     assert 0 < result["cpu_cores_used"] <= result["cores"] + 0.2
     assert result["peak_memory_mb"] > 100
@@ -60,7 +55,7 @@ def test_flags_override_the_workload(measured):
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_the_settings_of_each_workload_fit_together(name):
     workload = dataclasses.replace(WORKLOADS[name], num_groups=1, batch_size=2)
-    env = (workload.env_alone or workload.env)(2, 0)
+    env = workload.env(2, 0)
     learner = workload.make_learner([env])
     driver = AsyncOffPolicyDriver([env], learner.policy, workload.unroll_length, workload.driver_settings())
     learner.check_batch(*driver.batch_shape)
