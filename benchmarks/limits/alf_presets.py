@@ -178,8 +178,9 @@ def make_sac(env="HalfCheetah-v5", updates=1, steps=256, **settings):
     for x, weight, (noise, next_noise) in _draw(preset, updates):
         action = action_to_unit_box(x.action[0], spec)
         weight = weight * tf.cast(x.step_type[1] != FIRST, tf.float32)
-        ends = x.reward[1], x.discount[1], x.observation[1], weight
-        rows.append(Transitions(x.observation[0], action, *ends, noise[0], next_noise[0]))
+        observation = tf.cast(x.observation, tf.float32)  # MuJoCo's are float64
+        ends = x.reward[1], x.discount[1], observation[1], weight
+        rows.append(Transitions(observation[0], action, *ends, noise[0], next_noise[0]))
     joined = tf.nest.map_structure(lambda *x: tf.stack(x), *rows)
     groups = "critic", "actor", "alpha"
     return _pair(
