@@ -18,16 +18,18 @@ import traceback
 
 from absl import app, flags
 
+from benchmarks.faults.call_cases import CASES as CALLS
 from benchmarks.faults.case import Lab, Outcome
 from benchmarks.faults.checkpoint_cases import CASES as CHECKPOINTS
 from benchmarks.faults.config_cases import CASES as CONFIG
 from benchmarks.faults.data_cases import CASES as DATA
 from benchmarks.faults.end_cases import CASES as ENDS
+from benchmarks.faults.file_cases import CASES as FILES
 from benchmarks.faults.long_cases import CASES as LONG
 from benchmarks.faults.training import Server
 from benchmarks.faults.worker_cases import CASES as WORKERS
 
-CASES = [*CHECKPOINTS, *ENDS, *DATA, *WORKERS, *CONFIG, *LONG]
+CASES = [*CHECKPOINTS, *ENDS, *CALLS, *FILES, *DATA, *WORKERS, *CONFIG, *LONG]
 
 _ONLY = flags.DEFINE_multi_string("only", [], "Regular expression: cases or groups to run; may be repeated.")
 _OUTPUT = flags.DEFINE_string("output", None, "File to write the outcomes to, as JSON.")

@@ -53,6 +53,13 @@ class RefillingEnvironment(BatchedEnvironment):
 
 
 @gin.configurable
+class RefillingGame(RefillingEnvironment):
+    """Both are the players of a game."""
+
+    agents = ("left", "right")
+
+
+@gin.configurable
 def make_behavior():
     """Returns a behavior for continuous actions, which are NaN as soon as the file `now` is there."""
 

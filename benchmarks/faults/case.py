@@ -12,6 +12,7 @@ from benchmarks.faults.training import HungError, Server, Training, find_checkpo
 
 COMMON = """
 import benchmarks.faults.batched
+import benchmarks.faults.calls
 Experiment.seed = 0
 Experiment.unroll_length = 4
 Checkpoints.interval = 0.3
@@ -65,6 +66,15 @@ ReplayLearner.optimizer = {"actor": @Adam(), "critic": @Adam(), "alpha": @Adam()
 CONFIGS["workers"] = CONFIGS["impala"].replace("num_workers = 0", "num_workers = 2")
 CONFIGS["batched"] = CONFIGS["impala"].replace(_FOUR, _BATCHED)
 CONFIGS["batched_dqn"] = CONFIGS["dqn"].replace(_TWO, _BATCHED)
+CONFIGS["league"] = (
+    CONFIGS["batched"].replace("RefillingEnvironment", "RefillingGame")
+    + """
+Experiment.policies = @League()
+League.num_opponents = 2
+League.snapshot_interval = 4
+League.draw_interval = 1
+"""
+)
 # Environments that take their time, so that a worker's trial run is no faster than a message to it.
 SLOW_STEPS = "alf.environments.load.step_seconds = 0.002"
 
@@ -107,6 +117,7 @@ class Expected:
         status: exit status.
         message: regular expression. If the status is 1 or 2, the last line of stderr must match it, begin
             with "error: " and come without a traceback. Else any line of stderr must match it.
+        traceback: whether there is a traceback instead, as of an exception of the user's; any line may match.
         within: seconds from the fault to the message.
         lost: environment steps that no checkpoint holds, at most.
         saved: whether there is a checkpoint at the end.
@@ -119,6 +130,7 @@ class Expected:
     lost: int | None = None
     saved: bool | None = None
     continues: bool = False
+    traceback: bool = False
 
     def check(self, training, injected=None):
         """Returns the `Outcome` of a training that has ended. `injected`: the time of the fault."""
@@ -126,13 +138,15 @@ class Expected:
         status, message = training.status, self.message
         if self.status is not None:
             outcome.expect(status == self.status, f"exit status {status} instead of {self.status}")
-        if self.status in (1, 2):
+        if self.traceback:
+            outcome.expect(training.has_traceback(), "there is no traceback")
+        if self.status in (1, 2) and not self.traceback:
             line = training.last_line()
-            outcome.expect(line.startswith("error: "), f"the last line is no error: {line!r}")
+            outcome.expect(line.startswith("error: "), f"the last line is no error: {line[:200]!r}")
             outcome.expect(not training.has_traceback(), "there is a traceback")
             if message:
                 outcome.expect(
-                    re.search(message, line), f"the last line does not match {message!r}: {line!r}"
+                    re.search(message, line), f"the last line does not match {message!r}: {line[:200]!r}"
                 )
         elif message:
             outcome.expect(training.find_line(message), f"no line matches {message!r}")

@@ -88,6 +88,28 @@ class _Malicious:
         return open, (self._path, "w")
 
 
+def _add_refused_cases():
+    same = "alf.environments.load.name = 'Same-v0'"
+    refused = {
+        "one_object": ("one object as several environments", [same], "(?i)same|once|one object|another"),
+        "one_object_groups": (
+            "one object as several environments, one in each group",
+            [same, "Experiment.num_envs = 2"],
+            "(?i)same|once|one object|another",
+        ),
+        "nan_learning_rate": ("a learning rate of NaN", ["Adam.learning_rate = %gin.NAN"], "learning_rate"),
+        "decay": ("--decay=0.99, which is RLlib's RMSprop's", ["decay=0.99"], "decay"),
+        "checkpoint": ("--checkpoint, which means something else elsewhere", ["checkpoint=x"], "checkpoint"),
+        "misspelt": ("a misspelt setting", ["Checkpoint.interval=5"], "Checkpoints.interval"),
+    }
+    for name, (title, params, message) in refused.items():
+        expected = Expected(2, f"^error: .*{message}", saved=False)
+        _CONFIG.add(name, title, {}, expected, "impala", params, warm=True)(train_with_fault)
+
+
+_add_refused_cases()
+
+
 def _add_stop_iteration_cases():
     expected = Expected(1, "^error: .*env.*StopIteration", within=10.0)
     for config, where in (("impala", "in the training process"), ("workers", "in a worker")):

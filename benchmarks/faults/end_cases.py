@@ -79,6 +79,98 @@ def _interrupt_twice(lab):
     return outcome
 
 
+_EVALUATES = [
+    "Trainer.evaluator = @Evaluator",
+    "Evaluator.interval_seconds = 0.5",
+    "Evaluator.place = 'process'",
+]
+_IN_EVALUATION = ["alf.environments.load.is_faulty = False", "eval/alf.environments.load.is_faulty = True"]
+
+
+@_CASES.add("group_sigterm", "SIGTERM to all processes of the group: `timeout`", signal.SIGTERM)
+@_CASES.add("group_sighup", "SIGHUP to all processes of the group: a closed terminal", signal.SIGHUP)
+@_CASES.add("group_sigint", "SIGINT to all processes of the group: Ctrl-C", signal.SIGINT)
+def _signal_group(lab, signum):
+    """With workers, and in the middle of an evaluation in a process."""
+    params = [*_EVALUATES, "eval/alf.environments.load.step_seconds = 0.05", "StopCriteria.max_seconds = 60"]
+    training = lab.train_until_saved("workers", params)
+    training.wait_until(lambda: _find_evaluation(training), 40, "a process of the evaluation")
+    sent = training.send(signum, to_all=True)
+    training.wait_for_end()
+    outcome = Expected(SIGNAL_STATUS[signum], saved=True, within=15.0, lost=200).check(training, sent)
+    done = json.loads((lab.root_dir / "done.json").read_text())["status"]
+    outcome.expect(done == "INTERRUPTED", f"done.json says {done}")
+    lab.continue_run(outcome, "workers")
+    return outcome
+
+
+def _find_evaluation(training):
+    """The processes of the evaluation."""
+    return [p for p in training.processes() if "alf.evaluation.session_process" in " ".join(p.cmdline())]
+
+
+@_CASES.add("evaluation_killed", "kill -9 of the process of an evaluation, once", 1)
+@_CASES.add("evaluation_killed_always", "the same, always", None)
+def _kill_evaluation(lab, times):
+    fault = {"kind": "segfault", "where": "step", "times": times, "at": 5}
+    params = [*_EVALUATES, *_IN_EVALUATION, "StopCriteria.max_seconds = 30"]
+    training = lab.start(
+        "impala", params if times is None else [*params, "StopCriteria.max_seconds = 15"], fault=fault
+    )
+    training.wait_for_end()
+    if times is None:
+        outcome = Expected(1, "Evaluator.max_restarts=3 is reached", saved=True).check(training)
+    else:
+        message = "process of the evaluation has ended with status .*restart 1 of 3"
+        outcome = Expected(0, message, saved=True).check(training)
+    outcome.expect(training.events("fault"), "the fault did not happen")
+    lab.continue_run(outcome)
+    return outcome
+
+
+_SCRIPT = """
+import sys
+import alf
+import benchmarks.faults.envs
+
+root_dir = sys.argv[-1].partition("=")[2]
+settings = dict(num_envs=4, num_workers=0, root_dir=root_dir)
+alf.train("Faulty-v0", algorithm="impala", steps=10**8, **settings)
+"""
+
+
+@_CASES.add("interrupt_in_python", "Ctrl-C in alf.train of a script")
+def _interrupt_script(lab):
+    training = lab.start(script=_SCRIPT)
+    training.wait_until(lambda: training.num_env_steps() > 2000, 60, "steps")
+    sent = training.send(signal.SIGINT)
+    training.wait_for_end()
+    message = r"^KeyboardInterrupt: stopped by SIGINT .*; it is saved in \S+ckpt-\d+\. The same call goes on"
+    outcome = Expected(None, message, saved=True, within=15.0).check(training, sent)
+    outcome.expect(_shell_status(training) == 130, f"status {training.status}")
+    outcome.expect(
+        outcome.steps_lost <= 2000, f"{outcome.steps_lost} steps lost"
+    )  # unrolls that were not full
+    again = lab.start(script=_SCRIPT)
+    again.wait_until(lambda: again.num_env_steps() > 500, 60, "steps")
+    again.send(signal.SIGINT)
+    again.wait_for_end()
+    outcome.expect(again.restored_steps and again.steps_lost() <= 2000, "the same call does not go on")
+    return outcome
+
+
+@_CASES.add("exit_process", "os._exit(7), or a crash, of an environment in this process")
+def _exit_process(lab):
+    fault = {"kind": "end_process", "where": "step", "when": True}
+    training = lab.train_until_saved("impala", fault=fault)
+    training.inject()
+    training.wait_for_end()
+    outcome = Expected(7, saved=True).check(training)
+    outcome.happened = "ends at once, with what the last checkpoint has"
+    lab.continue_run(outcome)
+    return outcome
+
+
 @_CASES.add("sigterm_at_start_with_copies", "SIGTERM during the start, with parameter_update_period")
 def _signal_at_start(lab):
     params = ["DriverSettings.parameter_update_period = 4", "StopCriteria.max_seconds = 60"]
@@ -113,6 +205,16 @@ def _fail_in_close(lab, kind, config):
     # An environment that hangs keeps the other one of its batch of two from it.
     closed, expected = len(training.events("close")), 3 if kind == "hang" else 4
     outcome.expect(closed == expected, f"{closed} of 4 environments were closed, not {expected}")
+    return outcome
+
+
+@_CASES.add("spaces_close_hangs", "close() of the environment that is made to read the spaces hangs", "hang")
+@_CASES.add("spaces_close_raises", "the same raises", "key_error")
+def _fail_in_first_close(lab, kind):
+    params = ["alf.environments.load.num_workers = 'auto'", "StopCriteria.num_iterations = 20"]
+    training = lab.run("impala", params, fault={"kind": kind, "where": "close"})
+    outcome = Expected(0, "(?i)clos", saved=True).check(training)
+    outcome.expect(training.events("fault"), "the fault did not happen")
     return outcome
 
 

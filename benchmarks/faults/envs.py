@@ -3,10 +3,10 @@
 
 The variable holds JSON, a dict with the keys:
     kind: a name in `ACTS`, `STEPS` or `SPACES`.
-    where: "make", "reset", "step" or "close".
-    at: int, the first call of `where` in each environment that is faulty, counted from 1. Default 1.
+    where: "make", "reset", "step" or "close"; or what `calls` has.
+    at: int, the first call of `where` in each object that is faulty, counted from 1. Default 1.
     when: whether the fault waits until the file `now` is in the folder. Default false.
-    times: int, how many calls are faulty, over all environments and processes. None for all. Default 1.
+    times: int, how many calls are faulty, over all objects and processes. None for all. Default 1.
     part, nested: for `SPACES`: "observation" or "action"; whether the space is part of a Dict.
 A fault that is no part of the gin configuration is gone when the run is continued without the variable.
 
@@ -14,6 +14,8 @@ The folder is that of the variable `ALF_FAULT_FOLDER`. Each environment counts i
 its own that survives kill -9, and appends its events to the file `events`, a line of JSON each.
 """
 
+import asyncio
+import builtins
 import itertools
 import json
 import mmap
@@ -43,8 +45,47 @@ def _raise_stop_iteration():
     raise StopIteration
 
 
+def _raise_value_error():
+    raise ValueError("x" * 100_000)
+
+
+class NoTextError(Exception):
+    """Its text cannot be made."""
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def _raise_without_text():
+    raise NoTextError
+
+
+def _raise_keyboard_interrupt():
+    raise KeyboardInterrupt
+
+
+def _raise_cancelled():
+    raise asyncio.CancelledError
+
+
+def _raise_group():
+    raise builtins.BaseExceptionGroup("several", [KeyboardInterrupt(), ValueError("one of them")])
+
+
 def _hang():
     time.sleep(10_000)
+
+
+def _change_directory():
+    (_folder() / "elsewhere").mkdir(exist_ok=True)
+    os.chdir(_folder() / "elsewhere")
+
+
+def _fork_and_return():
+    """Forks; parent and child both return, as if each were the environment."""
+    pid = os.fork()
+    if pid:
+        record("started", child=pid)
 
 
 def _start_process():
@@ -60,7 +101,7 @@ def _fork_helper():
     record("started", child=helper.pid)
 
 
-# What an environment does in a call.
+# What is done in a call.
 ACTS = {
     "sys_exit": lambda: sys.exit(0),
     "end_process": lambda: os._exit(7),
@@ -70,6 +111,14 @@ ACTS = {
     "sleep_6": lambda: time.sleep(6.0),
     "key_error": _raise_key_error,
     "stop_iteration": _raise_stop_iteration,
+    "keyboard_interrupt": _raise_keyboard_interrupt,
+    "cancelled": _raise_cancelled,
+    "group": _raise_group,
+    "long_error": _raise_value_error,
+    "error_without_text": _raise_without_text,
+    "change_directory": _change_directory,
+    "fork_and_return": _fork_and_return,
+    "set": lambda: {1, 2},  # which JSON cannot write
     "start_process": _start_process,
     "fork_helper": _fork_helper,
 }
@@ -118,6 +167,44 @@ def _folder():
     return pathlib.Path(os.environ["ALF_FAULT_FOLDER"])
 
 
+class Fault:
+    """What the variable says, for one object.
+
+    Args:
+        is_faulty: bool; False: nothing ever happens.
+
+    Attributes:
+        kind: text or None.
+        given: dict of all that the variable says.
+    """
+
+    def __init__(self, is_faulty=True):
+        given = json.loads(os.environ.get("ALF_FAULT", "{}")) if is_faulty else {}
+        self.given = {"where": None, "at": 1, **given}
+        self.kind = self.given.get("kind")
+        self._calls = 0
+
+    def is_due(self, where):
+        """Counts a call of `where`; returns whether it is faulty, which is an event."""
+        if where != self.given["where"]:
+            return False
+        self._calls += 1
+        if self._calls < self.given["at"] or (self.given.get("when") and not is_now()):
+            return False
+        if not _claim(self.given.get("times", 1)):
+            return False
+        record("fault")
+        return True
+
+    def act(self, where):
+        """Does what the fault says if this call of `where` is faulty; returns what that gives, or None."""
+        if not self.is_due(where):
+            return None
+        result = ACTS[self.kind]()
+        record("fault_ended")
+        return result
+
+
 class Faulty(gymnasium.Env):
     """Episodes of 20 steps. The action that equals the step's parity, or is near it, is rewarded.
 
@@ -126,19 +213,22 @@ class Faulty(gymnasium.Env):
         dtype: str, of the observations.
         step_seconds: float, how long each step sleeps.
         is_faulty: bool, whether it does what the variable says.
+        counts_steps: bool, whether its steps count; those of an evaluation do not.
     """
 
-    def __init__(self, continuous=False, dtype="float32", step_seconds=0.0, is_faulty=True):
+    def __init__(
+        self, continuous=False, dtype="float32", step_seconds=0.0, is_faulty=True, counts_steps=True
+    ):
         self.observation_space = _BOX if dtype == "float32" else spaces.Box(0, 255, (3,), dtype)
         self.action_space = spaces.Box(-1, 1, (1,), np.float32) if continuous else spaces.Discrete(2)
-        fault = json.loads(os.environ.get("ALF_FAULT", "{}")) if is_faulty else {}
-        self._fault = {"where": None, "at": 1, **fault}
-        if self._fault.get("kind") in SPACES:
-            self._replace_space()
+        self._fault = Fault(is_faulty)
+        if self._fault.kind in SPACES:
+            self._replace_space(self._fault.given)
         self._step_seconds = step_seconds
-        self._calls = self._step_in_episode = 0
+        self._step_in_episode = 0
         self._closed = False
-        with open(_folder() / f"steps-{os.getpid()}-{next(_numbers)}", "w+b") as file:
+        prefix = "steps" if counts_steps else "uncounted"
+        with open(_folder() / f"{prefix}-{os.getpid()}-{next(_numbers)}", "w+b") as file:
             file.truncate(8)
             self._num_steps = mmap.mmap(file.fileno(), 8)
         self._act("make")
@@ -172,26 +262,16 @@ class Faulty(gymnasium.Env):
 
     def _act(self, where, step=None):
         """Does what the fault says, if this call is faulty; returns the step, changed or not."""
-        fault = self._fault
-        if where != fault["where"]:
-            return step
-        self._calls += 1
-        if self._calls < fault["at"] or (fault.get("when") and not is_now()):
-            return step
-        if not _claim(fault.get("times", 1)):
-            return step
-        record("fault")
-        if fault["kind"] in ACTS:
-            ACTS[fault["kind"]]()
-            record("fault_ended")
-            return step
-        return STEPS[fault["kind"]](step)
+        if self._fault.kind in STEPS:
+            return STEPS[self._fault.kind](step) if self._fault.is_due(where) else step
+        self._fault.act(where)
+        return step
 
-    def _replace_space(self):
-        space = SPACES[self._fault["kind"]]()
-        if self._fault["nested"]:
+    def _replace_space(self, given):
+        space = SPACES[given["kind"]]()
+        if given["nested"]:
             space = spaces.Dict({"fine": _BOX, "wrong": space})
-        setattr(self, f"{self._fault['part']}_space", space)
+        setattr(self, f"{given['part']}_space", space)
 
 
 def _claim(times):
@@ -207,4 +287,15 @@ def _claim(times):
     return False
 
 
+_the_same = []
+
+
+def make_the_same(**kwargs):
+    """Returns the same environment at each call in a process."""
+    if not _the_same:
+        _the_same.append(Faulty(**kwargs))
+    return _the_same[0]
+
+
 gymnasium.register("Faulty-v0", Faulty)
+gymnasium.register("Same-v0", make_the_same)

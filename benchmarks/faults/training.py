@@ -17,6 +17,8 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
+from alf.runs.progress_file import PROGRESS_FILE, read_rows
+
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.01
 _CONSOLE_SCRIPT = "from alf.bin.main import console_main; console_main()"
@@ -32,7 +34,7 @@ class Training:
 
     Args:
         folder: `pathlib.Path` of an empty folder for output and events.
-        root_dir: the run's.
+        root_dir: the run's, relative to `cwd` or not.
         args: the arguments of `alf`, without -o.
         fault: dict, see `envs`, or None.
         process: dict, see `program`, or None.
@@ -41,6 +43,7 @@ class Training:
         server: `Server` whose fork trains; None starts `python -m alf`.
         timeout: seconds that the process may take; the case fails after them.
         console_script: whether it starts as `alf` does: without `cwd` in the search path.
+        script: a program in Python that runs in place of `alf`, with the same arguments, or None.
 
     Attributes:
         lines: list of (seconds since 1970, line of stderr).
@@ -61,8 +64,9 @@ class Training:
         server=None,
         timeout=90.0,
         console_script=False,
+        script=None,
     ):
-        self.folder, self.root_dir = folder, pathlib.Path(root_dir)
+        self.folder, self.root_dir = folder, pathlib.Path(cwd or "", root_dir)
         folder.mkdir(parents=True)
         found = find_checkpoints(self.root_dir)
         self.restored_steps = read_env_steps(found[-1]) if found else 0
@@ -78,7 +82,9 @@ class Training:
             module = "benchmarks.faults.program" if process else "alf"
             with open(paths[0], "wb") as stdout, open(paths[1], "wb") as stderr:
                 program = ["-m", module]
-                if console_script:
+                if script is not None:
+                    program = ["-c", script]
+                elif console_script:
                     program = ["-c", f"import sys; sys.path[0] = {str(_ROOT)!r}; {_CONSOLE_SCRIPT}"]
                 popen = subprocess.Popen(
                     [sys.executable, *program, *args],
@@ -292,6 +298,12 @@ def are_weights_sane(path):
     names = [name for name in reader.get_variable_to_shape_map() if "learning_rate" not in name]
     tensors = (np.asarray(reader.get_tensor(name)) for name in names)
     return all(np.all(np.abs(x) < 1e10) for x in tensors if x.dtype.kind == "f")
+
+
+def last_value(root_dir, name):
+    """The last value of a summary of a run."""
+    columns, rows = read_rows(str(pathlib.Path(root_dir) / PROGRESS_FILE))
+    return float(rows[-1][columns.index(name)])
 
 
 SIGNAL_STATUS = {signum: 128 + signum for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

@@ -5,6 +5,8 @@ import signal
 import time
 
 from benchmarks.faults.case import Cases, Expected, train_with_fault
+from benchmarks.faults.envs import EPISODE_STEPS
+from benchmarks.faults.training import last_value
 
 _CASES = Cases("workers")
 CASES = _CASES.cases
@@ -62,6 +64,27 @@ def _lose_too_many(lab):
         time.sleep(0.5)
     training.wait_for_end()
     return Expected(1, "^error: .*max_restarts", saved=True).check(training, lost)
+
+
+@_CASES.add("exit_worker", "os._exit(7) of an environment in a worker, once")
+def _exit_worker(lab):
+    fault = {"kind": "end_process", "where": "step", "at": 200}
+    training = lab.run("workers", [*_LIMITS, "StopCriteria.max_seconds = 5"], fault=fault)
+    outcome = Expected(0, "worker process .*restart 1 of", saved=True, within=10.0).check(training)
+    outcome.expect(training.events("fault"), "the fault did not happen")
+    return outcome
+
+
+@_CASES.add("fork_returns", "an environment forks, and the child returns from its step", "impala")
+@_CASES.add("fork_returns_workers", "the same in workers", "workers")
+def _fork_and_return(lab, config):
+    fault = {"kind": "fork_and_return", "where": "step", "at": 30, "times": 6}
+    training = lab.run(config, ["StopCriteria.num_iterations = 400"], fault=fault)
+    outcome = Expected(0, saved=True).check(training)
+    outcome.expect(training.events("started"), "no process was forked")
+    length = last_value(training.root_dir, "AverageEpisodeLength")
+    outcome.expect(length == EPISODE_STEPS, f"episodes have {length} steps, not {EPISODE_STEPS}")
+    return outcome
 
 
 @_CASES.add("all_hang", "three workers hang at once")
