@@ -7,6 +7,7 @@ import errno
 import os
 import shutil
 import stat
+import sys
 import tempfile
 
 from alf.errors import ConfigError, SaveError
@@ -20,14 +21,17 @@ def find_path(path):
     """Returns the absolute path of a path that a user names; `~` is the home directory.
 
     Raises:
-        ConfigError: if the path is not UTF-8, as TensorFlow, gin and TensorBoard need it.
+        ConfigError: if the path is not UTF-8, as TensorFlow, gin and TensorBoard need it, or if Python would
+            give such a path another name.
     """
     found = os.path.abspath(os.path.join(_directory.get(), os.path.expanduser(path)))
-    try:
-        os.fsdecode(found).encode()
-    except UnicodeEncodeError:
-        raise ConfigError(f"the path {found!r} is not UTF-8: choose another one") from None
-    return found
+    with contextlib.suppress(UnicodeEncodeError):
+        if os.fsencode(found) == found.encode():
+            return found
+    encoding = sys.getfilesystemencoding()
+    if encoding != "utf-8":
+        raise ConfigError(f"the path {found!r}: Python takes names of files as {encoding}; set PYTHONUTF8=1")
+    raise ConfigError(f"the path {found!r} is not UTF-8: choose another one")
 
 
 @contextlib.contextmanager

@@ -164,6 +164,18 @@ def test_a_path_that_is_not_utf_8_is_refused():
         find_path(os.fsdecode(b"/x\xff"))
 
 
+@pytest.mark.parametrize(
+    "encoding, path", [("ascii", "/\udcc3\udca9"), ("ascii", "/\u00e9"), ("latin-1", "/\u00e9")]
+)
+def test_a_path_to_which_python_would_give_another_name_is_refused(monkeypatch, encoding, path):
+    """TensorFlow writes files under the UTF-8 name."""
+    monkeypatch.setattr(os, "fsencode", lambda x: x.encode(encoding, "surrogateescape"))
+    monkeypatch.setattr("sys.getfilesystemencoding", lambda: encoding)
+    with pytest.raises(ConfigError, match=f": Python takes names of files as {encoding}; set PYTHONUTF8=1$"):
+        find_path(path)
+    assert find_path("/a") == "/a"
+
+
 def test_no_path_stays_that_could_be_a_pattern(tmp_path):
     with without_pattern(str(tmp_path)) as path:
         assert path == str(tmp_path)
