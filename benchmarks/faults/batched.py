@@ -58,6 +58,10 @@ class RefillingGame(RefillingEnvironment):
 
     agents = ("left", "right")
 
+    @property
+    def game_begins(self):
+        return self._observation[:1, 2] == 0.0  # the number of the step
+
 
 @gin.configurable
 def make_behavior():

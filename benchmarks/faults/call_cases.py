@@ -23,6 +23,7 @@ _PLACES = {
     ),
     "loss": ([_LOSS], "an update of the learner"),
 }
+_ONLY_LAST = "Checkpoints.interval = 1000.0"  # what is saved was saved because of the error
 # How the line names an error, by its kind.
 _ERRORS = {
     "sys_exit": ("sys.exit(0)", r"^error: .*sys\.exit\(0\)"),
@@ -73,7 +74,7 @@ def _add_error_cases():
         for kind in kinds:
             title, name = _ERRORS[kind]
             fault = {"kind": kind, "where": where, "at": 20 if where in ("on_train_iter", "loss") else 1}
-            params = [*_PLACES[where][0], "StopCriteria.num_iterations = 60"]
+            params = [*_PLACES[where][0], _ONLY_LAST, "StopCriteria.num_iterations = 60"]
             # Such an error does not pass through TensorFlow as it is: its stand-in is one line.
             is_own = kind == "long_error" or (kind == "error_without_text" and where != "loss")
             expected = Expected(1, name, within=15.0, saved=True, traceback=is_own)
@@ -88,10 +89,8 @@ def _add_error_cases():
             is_own = kind == "long_error"  # all others mean something to Python, or cannot be shown
             message = name if is_own else rf"^error: environment \d, step \d+ raised .*{name}"
             expected = Expected(1, message, within=15.0, saved=True, traceback=is_own)
-            add = _CASES.add(
-                f"{kind}_step_{config}", f"{title} in a step, {place}", fault, expected, config, warm=True
-            )
-            add(train_with_fault)
+            name, title, params = f"{kind}_step_{config}", f"{title} in a step, {place}", [_ONLY_LAST]
+            _CASES.add(name, title, fault, expected, config, params, warm=True)(train_with_fault)
 
 
 _add_error_cases()

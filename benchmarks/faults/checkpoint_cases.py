@@ -84,8 +84,7 @@ def _lose_states(lab):
 @_CASES.add("weights_nan", "the newest checkpoint is whole, but a weight in it is NaN")
 def _write_nan(lab):
     newest = _make_run(lab)[-1]
-    reader = read_weights(newest)
-    tensors = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    tensors = read_weights(newest)
     name = next(name for name in tensors if "kernel" in name and "optimizer" not in name)
     tensors[name] = np.full_like(tensors[name], np.nan)
     tf.raw_ops.SaveV2(

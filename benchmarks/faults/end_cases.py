@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Ends of a run: signals, environments that hang or exit, two runs in one directory."""
 
+import dataclasses
 import json
 import random
 import signal
@@ -83,6 +84,7 @@ _EVALUATES = [
     "Trainer.evaluator = @Evaluator",
     "Evaluator.interval_seconds = 0.5",
     "Evaluator.place = 'process'",
+    "eval/alf.environments.load.counts_steps = False",
 ]
 _IN_EVALUATION = ["alf.environments.load.is_faulty = False", "eval/alf.environments.load.is_faulty = True"]
 
@@ -94,7 +96,7 @@ def _signal_group(lab, signum):
     """With workers, and in the middle of an evaluation in a process."""
     params = [*_EVALUATES, "eval/alf.environments.load.step_seconds = 0.05", "StopCriteria.max_seconds = 60"]
     training = lab.train_until_saved("workers", params)
-    training.wait_until(lambda: _find_evaluation(training), 40, "a process of the evaluation")
+    training.wait_until(training.evaluations, 40, "a process of the evaluation")
     sent = training.send(signum, to_all=True)
     training.wait_for_end()
     outcome = Expected(SIGNAL_STATUS[signum], saved=True, within=15.0, lost=200).check(training, sent)
@@ -104,27 +106,19 @@ def _signal_group(lab, signum):
     return outcome
 
 
-def _find_evaluation(training):
-    """The processes of the evaluation."""
-    return [p for p in training.processes() if "alf.evaluation.session_process" in " ".join(p.cmdline())]
-
-
 @_CASES.add("evaluation_killed", "kill -9 of the process of an evaluation, once", 1)
 @_CASES.add("evaluation_killed_always", "the same, always", None)
 def _kill_evaluation(lab, times):
     fault = {"kind": "segfault", "where": "step", "times": times, "at": 5}
-    params = [*_EVALUATES, *_IN_EVALUATION, "StopCriteria.max_seconds = 30"]
-    training = lab.start(
-        "impala", params if times is None else [*params, "StopCriteria.max_seconds = 15"], fault=fault
+    params = [*_EVALUATES, *_IN_EVALUATION, f"StopCriteria.max_seconds = {15 if times else 60}"]
+    training = lab.run("impala", params, fault=fault)
+    lost = "process of the evaluation has ended with status .*"
+    expected = (
+        Expected(0, f"{lost}restart 1 of 3") if times else Expected(1, f"{lost}max_restarts=3 is reached")
     )
-    training.wait_for_end()
-    if times is None:
-        outcome = Expected(1, "Evaluator.max_restarts=3 is reached", saved=True).check(training)
-    else:
-        message = "process of the evaluation has ended with status .*restart 1 of 3"
-        outcome = Expected(0, message, saved=True).check(training)
+    outcome = dataclasses.replace(expected, saved=True).check(training)
     outcome.expect(training.events("fault"), "the fault did not happen")
-    lab.continue_run(outcome)
+    lab.continue_run(outcome, "impala", [*_EVALUATES, *_IN_EVALUATION])
     return outcome
 
 

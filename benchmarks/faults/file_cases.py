@@ -17,18 +17,11 @@ _CASES = Cases("files")
 CASES = _CASES.cases
 
 _FEW = ["StopCriteria.num_iterations = 30"]
-# Python would take UTF-8 all the same.
-_IN_C = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
 
 @_CASES.add("brackets", "a folder with square brackets", "lr=[1e-3]/a[1]", {})
 @_CASES.add("stars", "a folder with blanks, *, ? and a backslash", "what? a*\\", {})
-@_CASES.add(
-    "letters_in_c",
-    "a folder with letters that are not ASCII, LC_ALL=C",
-    "\u00e9\u00fc \u4e2d",
-    _IN_C,
-)
+@_CASES.add("letters_in_c", "letters that are not ASCII, LC_ALL=C", "\u00e9\u00fc \u4e2d", {"LC_ALL": "C"})
 def _train_in(lab, name, variables):
     lab.root_dir = lab.folder / name
     outcome = Expected(0, saved=True).check(lab.run("impala", _FEW, variables=variables))
@@ -36,12 +29,18 @@ def _train_in(lab, name, variables):
     return outcome
 
 
-@_CASES.add("not_utf_8", "a folder whose name is not UTF-8", {})
-@_CASES.add("not_utf_8_in_c", "the same with LC_ALL=C", _IN_C)
-def _refuse_name(lab, variables):
-    root_dir = lab.folder / os.fsdecode(b"a\xff")
+@_CASES.add("not_utf_8", "a folder whose name is not UTF-8", b"a\xff", {}, "is not UTF-8: choose another one")
+@_CASES.add(
+    "letters_in_ascii",
+    "letters that are not ASCII, where Python takes names as ASCII",
+    "\u00e9".encode(),
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    "takes names of files as ascii; set PYTHONUTF8=1",
+)
+def _refuse_name(lab, name, variables, message):
+    root_dir = lab.folder / os.fsdecode(name)
     training = lab.run("impala", _FEW, root_dir=root_dir, variables=variables)
-    outcome = Expected(2, "is not UTF-8: choose another one", saved=False).check(training)
+    outcome = Expected(2, message, saved=False).check(training)
     outcome.expect(not training.num_env_steps(), "an environment was made")
     return outcome
 
@@ -49,8 +48,10 @@ def _refuse_name(lab, variables):
 @_CASES.add("changed_directory", "an environment changes the current directory", "impala")
 @_CASES.add("changed_directory_workers", "the same in a worker", "workers")
 def _change_directory(lab, config):
+    lab.run(config, _FEW, root_dir=lab.folder / "first")
     fault = {"kind": "change_directory", "where": "make", "times": None}
-    training = lab.run(config, _FEW, fault=fault, root_dir="run", cwd=lab.folder)
+    params = [*_FEW, "Trainer.initial_checkpoint = 'first'"]
+    training = lab.run(config, params, fault=fault, root_dir="run", cwd=lab.folder)
     outcome = Expected(0, saved=True).check(training)
     outcome.expect(training.events("fault"), "the fault did not happen")
     outcome.expect((lab.root_dir / "done.json").exists(), "the run is not where the program was started")
@@ -82,13 +83,17 @@ def _change_while_training(lab, name, change):
     outcome = Expected(0, told, saved=True).check(training, changed)
     columns, rows = read_rows(str(lab.root_dir / PROGRESS_FILE))
     outcome.expect(columns[0] == "env_steps" and len(rows) >= 3, f"{len(rows)} rows of {columns[:2]}")
-    events = [entry for entry in (lab.root_dir / "train").iterdir() if entry.stat().st_mtime > changed]
+    events = [entry for entry in lab.root_dir.glob("train/*") if entry.stat().st_mtime > changed]
     outcome.expect(events, "no event was written afterwards")
     lab.continue_run(outcome)
     return outcome
 
 
-_EVALUATES = ["Trainer.evaluator = @Evaluator", "Evaluator.interval_seconds = 0.3"]
+_EVALUATES = [
+    "Trainer.evaluator = @Evaluator",
+    "Evaluator.interval_seconds = 0.3",
+    "eval/alf.environments.load.counts_steps = False",
+]
 
 
 @_CASES.add(
@@ -150,20 +155,26 @@ def _damage_league(lab, damage):
     return outcome
 
 
-@_CASES.add("fifo_run_json", "a pipe in place of `run.json`", "run.json", 2)
-@_CASES.add("fifo_config", "a pipe in place of `operative_config.gin`", "operative_config.gin", 2)
-@_CASES.add("fifo_progress", "a pipe in place of `progress.csv`", PROGRESS_FILE, 0)
-@_CASES.add("fifo_done", "a pipe in place of `done.json`", "done.json", 0)
-@_CASES.add("fifo_state", "a pipe in place of the newest checkpoint's state.json", "state.json", 0)
-@_CASES.add("fifo_index", "a pipe in place of the newest checkpoint's index", "weights.index", 0)
-def _put_pipe(lab, name, status):
+@_CASES.add("fifo_run_json", "a pipe in place of `run.json`", "run.json", 0, r"run\.json cannot be read")
+@_CASES.add(
+    "fifo_config", "a pipe in place of `operative_config.gin`", "operative_config.gin", 2, "no regular file"
+)
+@_CASES.add("fifo_progress", "a pipe in place of `progress.csv`", PROGRESS_FILE, 0, None)
+@_CASES.add("fifo_done", "a pipe in place of `done.json`", "done.json", 0, None)
+@_CASES.add(
+    "fifo_state", "a pipe in place of the newest checkpoint's state.json", "state.json", 0, "is damaged"
+)
+@_CASES.add(
+    "fifo_index", "a pipe in place of the newest checkpoint's index", "weights.index", 0, "is damaged"
+)
+def _put_pipe(lab, name, status, message):
     lab.run("impala", ["Checkpoints.interval = 0.0", *_FEW], warm=True)
     newest = pathlib.Path(find_checkpoints(lab.root_dir)[-1])
     path = (newest if (newest / name).exists() else lab.root_dir) / name
     path.unlink()
     os.mkfifo(path)
     training = lab.run("impala", [f"StopCriteria.num_iterations = {number_of(str(newest)) + 5}"])
-    return Expected(status, "(?i)no (regular )?file|damaged" if status else None, saved=True).check(training)
+    return Expected(status, message, saved=True).check(training)
 
 
 @_CASES.add("fifo_buffer", "a pipe in place of an offline buffer")

@@ -149,7 +149,7 @@ def _lose_worker(training, rng):
 
 def _kill_evaluation(training, rng):
     """Kills the process of the evaluation; returns whether there was one."""
-    found = [p for p in training.processes() if "alf.evaluation.session_process" in " ".join(p.cmdline())]
+    found = training.evaluations()
     for process in found:
         process.kill()
     return bool(found)

@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import tensorflow as tf
 
+from alf.core.files import without_pattern
 from alf.runs.progress_file import PROGRESS_FILE, read_rows
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -148,10 +149,17 @@ class Training:
 
     def workers(self):
         """The worker processes, ordered by start."""
+        return self._find("alf.workers")
+
+    def evaluations(self):
+        """The processes of the evaluation, ordered by start."""
+        return self._find("alf.evaluation.session_process")
+
+    def _find(self, module):
         found = []
         for process in self.processes():
             with contextlib.suppress(psutil.Error):
-                if process.pid != self.pid and "alf.workers" in " ".join(process.cmdline()):
+                if process.pid != self.pid and module in " ".join(process.cmdline()):
                     found.append(process)
         return sorted(found, key=lambda process: process.create_time())
 
@@ -232,7 +240,7 @@ class Training:
     def find_restored(self):
         """The path of the checkpoint from which this training says that it continues, or None."""
         found = self.find_line("continues from ")
-        return re.search(r"continues from (\S*ckpt-\d+)", found[1])[1] if found else None
+        return re.search(r"continues from (.*ckpt-\d+)", found[1])[1] if found else None
 
 
 class Server:
@@ -267,23 +275,22 @@ def find_checkpoints(root_dir):
 
 
 def read_weights(path):
-    """TensorFlow's reader of a checkpoint."""
-    return tf.train.load_checkpoint(f"{path}/weights")
+    """Reads all tensors of a checkpoint; returns a dict from name to array."""
+    with without_pattern(os.path.abspath(path)) as folder:
+        reader = tf.train.load_checkpoint(f"{folder}/weights")
+        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
 
 
 def _is_whole(path):
     try:
-        reader = read_weights(path)
-        return all(reader.get_tensor(name) is not None for name in reader.get_variable_to_shape_map())
+        return bool(read_weights(path))
     except Exception:  # damaged files raise nearly anything
         return False
 
 
 def read_env_steps(path):
     """The environment steps that a checkpoint counts."""
-    reader = read_weights(path)
-    names = [name for name in reader.get_variable_to_shape_map() if "progress/env_steps/" in name]
-    return int(reader.get_tensor(names[0]))
+    return next(int(x) for name, x in read_weights(path).items() if "progress/env_steps/" in name)
 
 
 def read_recorded_steps(path):
@@ -294,9 +301,7 @@ def read_recorded_steps(path):
 
 def are_weights_sane(path):
     """Says whether the learned floats in a checkpoint are finite, and so small that their loss is, too."""
-    reader = read_weights(path)
-    names = [name for name in reader.get_variable_to_shape_map() if "learning_rate" not in name]
-    tensors = (np.asarray(reader.get_tensor(name)) for name in names)
+    tensors = (np.asarray(x) for name, x in read_weights(path).items() if "learning_rate" not in name)
     return all(np.all(np.abs(x) < 1e10) for x in tensors if x.dtype.kind == "f")
 
 

@@ -82,7 +82,7 @@ def _fork_and_return(lab, config):
     training = lab.run(config, ["StopCriteria.num_iterations = 400"], fault=fault)
     outcome = Expected(0, saved=True).check(training)
     outcome.expect(training.events("started"), "no process was forked")
-    length = last_value(training.root_dir, "AverageEpisodeLength")
+    length = last_value(training.root_dir, "metrics/AverageEpisodeLength")
     outcome.expect(length == EPISODE_STEPS, f"episodes have {length} steps, not {EPISODE_STEPS}")
     return outcome
 
