@@ -266,9 +266,9 @@ class Learner(tf.Module, abc.ABC):
         and the `Experience` of [Q, T+1, B, ...] for `Algorithm.after_train_iter`, or ().
         """
 
-    def _train_on(self, inputs, *static):
-        """Makes the updates by `_make_updates`; returns its result."""
-        if self._loop.compiles(int(self.progress.updates)):
+    def _train_on(self, inputs, count, *static):
+        """Makes `count` updates by `_make_updates`; returns its result."""
+        if self._loop.compiles(count, int(self.progress.updates)):
             dropped = int(self.dropped_steps)
             self._loop.make_copies(self)
             try:

@@ -196,7 +196,8 @@ class ReplayLearner(Learner):
             # Tensors, because a fractional ratio gives another number at each call: one trace serves all
             # numbers.
             inputs = tuple(map(tf.constant, (first, count, start)))
-            summaries.append((count, self._train_on(inputs, replayer, self._num_at_once)))
+            at_once = self._num_at_once
+            summaries.append((count, self._train_on(inputs, at_once, replayer, at_once)))
         if len(summaries) < 2:
             return summaries[0][1] if summaries else {}
         # The mean over all updates.

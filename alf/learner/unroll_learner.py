@@ -95,7 +95,9 @@ class UnrollLearner(Learner):
                 stack.enter_context(self.stream.spawn(0).at([(0, self.progress.updates)]))
             experience, num_fresh = self.replayer.replay_all()
         # A tensor and not an int, for which each number of fresh unrolls would need a trace of its own.
-        return self._train_on((experience, tf.constant(num_fresh))), experience
+        num_unrolls, num_time_steps, batch_size = experience.step_type.shape
+        count = self._num_epochs * self._check_split(num_unrolls, num_time_steps - 1, batch_size)
+        return self._train_on((experience, tf.constant(num_fresh)), count), experience
 
     def _make_updates(self, inputs, compiles):
         """Makes the updates of one batch, in the graph; its first `num_fresh` unrolls are new."""

@@ -12,8 +12,9 @@ from alf.core.tf_private import call_flat, find_written
 from alf.errors import ConfigError
 from alf.learner.minibatches import select_columns
 
-# By default XLA compiles after so many updates: compiling takes about as long as it saves in these.
-PLAIN_UPDATES = 1000
+# By default XLA compiles after so many updates, because compiling takes seconds, and where one call makes at
+# least so many: with fewer the copies of the variables cost what it saves.
+PLAIN_UPDATES, FEWEST_UPDATES = 1000, 4
 # XLA leaves the first ones out without a word: users would miss their checks. It cannot run the others, and
 # TensorFlow would log that in several lines of its own.
 _NOT_FOR_XLA = {"Assert", "CheckNumerics", "CheckNumericsV2"} | {
@@ -53,7 +54,6 @@ class UpdateLoop:
         self._device, self._last = device, last
         self._keeps_tensors = settings.debug_summaries or settings.summarize_grads_and_vars
         self._is_forced = settings.jit_compile is True
-        self._first_compiled = 0 if self._is_forced else PLAIN_UPDATES
         self._is_compilable = settings.jit_compile is not False
         if self._is_compilable and update.has_replicas:
             if self._is_forced:
@@ -67,11 +67,12 @@ class UpdateLoop:
         # variables themselves.
         self._variables, self._copies = {}, {}
 
-    def compiles(self, num_updates):
-        """Returns whether the updates after the first `num_updates` of a run are compiled."""
+    def compiles(self, count, num_before):
+        """Returns whether XLA compiles the next `count` updates, after `num_before` updates of a run."""
         # By the count of updates and not by the calls of this process: a run that continues goes the way
         # that it would have gone without a stop.
-        return self._is_compilable and num_updates >= self._first_compiled
+        is_worth = count >= FEWEST_UPDATES and num_before >= PLAIN_UPDATES
+        return self._is_compilable and (self._is_forced or is_worth)
 
     def make_copies(self, learner):
         """Makes the copies for XLA of all variables of a learner, before a graph is traced."""

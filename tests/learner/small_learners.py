@@ -70,7 +70,7 @@ def make_learner(algorithm, env, rnn=None, optimizer=None, transformers=(), **se
 def without_graph(learner):
     """Lets a learner of unrolls update in eager mode, and returns it: tracing would take most of the time."""
 
-    def update(tensors):
+    def update(tensors, count):
         tf.config.run_functions_eagerly(True)
         try:
             return learner._make_updates(tensors, False)

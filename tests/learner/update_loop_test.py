@@ -61,7 +61,7 @@ def assert_same(ours, theirs, **tolerances):
 def test_xla_makes_the_same_updates(algorithm, continuous, rnn, settings):
     plain, compiled = (make(algorithm, way, continuous, rnn, **settings) for way in (False, True))
     shown, compiled_shown = (train(learner, continuous) for learner in (plain, compiled))
-    assert compiled._loop.compiles(0) and not plain._loop.compiles(10**9)
+    assert compiled._loop.compiles(10, 0) and not plain._loop.compiles(10, 10**9)
     assert compiled._loop._copies, "it went the plain way"
     assert compiled_shown == pytest.approx(shown, rel=1e-4, abs=1e-5)
     assert_same(compiled, plain)
@@ -185,7 +185,7 @@ def test_what_xla_cannot_do_is_done_without_it(algorithm, reason, caplog):
     calls, unknown = CallingPython.calls, int(UNKNOWN)
     train(learner)
     (record,) = [record for record in caplog.records if "jit_compile" in record.message]
-    assert not learner._loop.compiles(10**9)
+    assert not learner._loop.compiles(10, 10**9)
     assert re.search(reason, record.message), record.message
     train(plain)
     assert_same(learner, plain)
@@ -209,7 +209,7 @@ def test_an_error_that_compiling_does_not_cause_is_raised(monkeypatch):
     monkeypatch.setattr(learner, "_compiled", fail)
     with pytest.raises(tf.errors.InvalidArgumentError, match="the buffer is empty"):
         train(learner, count=1)
-    assert learner._loop.compiles(0)
+    assert learner._loop.compiles(10, 0)
 
 
 def test_by_default_xla_comes_after_some_updates(monkeypatch):
@@ -225,13 +225,17 @@ def test_by_default_xla_comes_after_some_updates(monkeypatch):
     train(late, count=1)
     assert late._loop._copies
     assert int(learner.progress.updates) == int(plain.progress.updates) == 16
+    one = make(ImpalaAlgorithm, "auto")  # one update a call
+    one.progress.updates.assign(8)
+    train(one, count=1)
+    assert not one._loop._copies
 
 
 @pytest.mark.parametrize("setting", ["debug_summaries", "summarize_grads_and_vars"])
 def test_histograms_go_without_xla(setting, caplog):
     learner = make(PPOAlgorithm, True, **{setting: True})
     train(learner, count=1)
-    assert not learner._loop.compiles(10**9) and learner.histograms()
+    assert not learner._loop.compiles(10, 10**9) and learner.histograms()
     assert f"{setting}" in caplog.text
 
 
@@ -246,7 +250,7 @@ def test_by_default_convolutions_go_without_xla(monkeypatch, caplog):
 
     learner = make(Convolving, "auto")
     train(learner, count=1)
-    assert not learner._loop.compiles(10**9) and not learner._loop._copies
+    assert not learner._loop.compiles(10, 10**9) and not learner._loop._copies
     assert not [record for record in caplog.records if "jit_compile" in record.message]
 
 
@@ -254,4 +258,4 @@ def test_replicas_cannot_be_compiled():
     strategy = tf.distribute.OneDeviceStrategy("CPU:0")
     with pytest.raises(ConfigError, match="XLA cannot compile for a strategy"):
         make(PPOAlgorithm, True, strategy=strategy)
-    assert not make(PPOAlgorithm, "auto", strategy=strategy)._loop.compiles(10**9)
+    assert not make(PPOAlgorithm, "auto", strategy=strategy)._loop.compiles(10, 10**9)

@@ -55,7 +55,7 @@ class CountingReplayLearner(ReplayLearner):
         self.sources = collections.deque()
         self._train_on = self._count_updates
 
-    def _count_updates(self, inputs, replayer, number):
+    def _count_updates(self, inputs, _, replayer, number):
         first, count, _ = map(int, inputs)
         if not first:
             self.sources.append(replayer)
