@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
@@ -83,6 +84,14 @@ class AsyncOffPolicyDriver(Driver):
         if settings.is_ordered and collectors is not None:
             collectors.check_all_answer(settings.mode)
         num_loops, num_actors = settings.count_threads(num_groups)
+        logging.info(
+            "%d groups of %d environments in %d threads, %d actors: DriverSettings.num_env_threads and "
+            "num_actor_queues choose others",
+            num_groups,
+            specs.batch_size,
+            num_loops,
+            num_actors,
+        )
         # Each loop occupies a thread of TensorFlow, also while it waits. The learner must still find threads.
         num_threads = num_loops + num_actors + settings.prefetch
         reserve_threads(num_threads + SPARE_THREADS + count_nested_threads(self._envs))

@@ -126,7 +126,7 @@ def _evaluate(agent, env, num_episodes, deterministic, should_stop, on_step, kee
     # float64, because float32 sums of long episodes lose the small rewards. The last column is the error.
     sums, lengths = np.zeros([batch_size, num_rewards + 1]), np.zeros([batch_size], np.int64)
     info = _InfoFigures(env)
-    check_masks = MaskCheck(type(env).__name__, env, agent.policy)
+    check_masks = MaskCheck(type(env).__name__, env, getattr(agent, "policy", None))
     time_step, state = env.reset(), None
     steps = EpisodeSteps(env) if keep_steps else None
     if steps is not None:

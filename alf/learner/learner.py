@@ -4,6 +4,7 @@
 import abc
 import collections
 import re
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -269,7 +270,7 @@ class Learner(tf.Module, abc.ABC):
     def _train_on(self, inputs, count, *static):
         """Makes `count` updates by `_make_updates`; returns its result."""
         if self._loop.compiles(count, int(self.progress.updates)):
-            dropped = int(self.dropped_steps)
+            dropped, start = int(self.dropped_steps), time.monotonic()
             self._loop.make_copies(self)
             try:
                 result = self._compiled(inputs, True, *static)
@@ -279,7 +280,10 @@ class Learner(tf.Module, abc.ABC):
                 self._loop.fall_back(error)
                 self.dropped_steps.assign(dropped)  # which were counted before the program was compiled
             else:
-                self._graphs_run.add(static)
+                if static not in self._graphs_run:
+                    self._graphs_run.add(static)
+                    seconds = time.monotonic() - start
+                    logging.info("XLA compiled the updates, %d in a call, in %.1f s", count, seconds)
                 return result
         return self._graph(inputs, False, *static)
 

@@ -22,8 +22,9 @@ from alf.learner.optimizers import OptimizerSetting
 from alf.ops import draws
 from alf.replay import SequenceReplayer
 
-# Updates whose sequences are read at the same time, and the bytes of these.
-_MOST_AT_ONCE, _MOST_BYTES = 64, 2**26
+# The most updates whose sequences are read at the same time, and bytes of these. Each call of `train` with more
+# updates counts 3, each other one -1, and above so many points the number grows.
+_MOST_AT_ONCE, _MOST_BYTES, _PATIENCE = 64, 2**26, 9
 
 
 @configurable("alf.learner")
@@ -87,7 +88,8 @@ class ReplayLearner(Learner):
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
-        self._num_at_once, self._most_at_once = 0, self._count_at_once(replayer)
+        self._num_at_once = self._excess = 0
+        self._most_at_once = self._count_at_once(replayer)
         self._num_enough_steps = max(1, initial_collect_steps)
         self._num_updates = num_updates_per_train_iter or 1
         self._credit = None if replay_ratio is None else Credit(replay_ratio)
@@ -184,8 +186,7 @@ class ReplayLearner(Learner):
     def _train_on_part(self, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty without updates."""
         if not self._takes_all:
-            # As many at a time as the greatest number so far, with one program for this and all smaller ones.
-            self._num_at_once = max(self._num_at_once, min(num_updates, self._most_at_once))
+            self._choose_at_once(num_updates)
         elif num_updates:
             num_sequences = int(tf.size(replayer.all_sequences(self._length).start))
             num_updates *= -(-num_sequences // self._size)
@@ -205,6 +206,16 @@ class ReplayLearner(Learner):
             name: tf.add_n([count * summary[name] for count, summary in summaries]) / num_updates
             for name in summaries[0][1]
         }
+
+    def _choose_at_once(self, num_updates):
+        """Chooses for how many updates sequences are read at the same time, before so many updates."""
+        # One program serves this number and all smaller ones, and reads as much for them. So a larger number
+        # must come often, every second time, for example: after a pause one call may make many more than
+        # usual, in several parts.
+        wanted = min(num_updates, self._most_at_once)
+        self._excess = self._excess + 3 if wanted > self._num_at_once else max(0, self._excess - 1)
+        if wanted and (not self._num_at_once or self._excess > _PATIENCE):
+            self._num_at_once, self._excess = wanted, 0
 
     def _make_updates(self, inputs, compiles, replayer, number):
         """Makes at most `number` updates in the graph with sequences that are read before the first of them.
@@ -280,10 +291,13 @@ class ReplayLearner(Learner):
     def get_state(self) -> Any:
         # The fraction of an update left, and the start of the replay ratio.
         credit = None if self._credit is None else self._credit.get_state()
-        return {**super().get_state(), "credit": credit, "start": (self._start_steps, self._start_updates)}
+        start, at_once = (self._start_steps, self._start_updates), (self._num_at_once, self._excess)
+        # The number at a time, too, because draws depend on it.
+        return {**super().get_state(), "credit": credit, "start": start, "at_once": at_once}
 
     def set_state(self, state: Any) -> None:
         super().set_state(state)
         credit, (self._start_steps, self._start_updates) = state["credit"], state["start"]
+        self._num_at_once, self._excess = state["at_once"]
         if self._credit is not None and credit is not None:
             self._credit.set_state(credit)

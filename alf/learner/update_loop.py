@@ -217,8 +217,10 @@ class UpdateLoop:
                 variable.assign(copy)
 
         with tf.control_dependencies(add_operations(write_back)):
-            last[0].assign(last[1])
-        return outputs
+            written_back = add_operations(lambda: last[0].assign(last[1]))
+        # New tensors, which wait for the variables: what makes an error of a flag must come afterwards.
+        with tf.control_dependencies(written_back):
+            return tf.nest.map_structure(tf.identity, outputs)
 
 
 def _find_hook(operation):

@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from alf.config.registry import list_bindings, own_config
 from alf.data_structures import FIRST
+from alf.learner.minibatches import shuffle_in_parts
 from alf.learner.optimizers import Adam
-from alf.ops import draws
 from alf.ops.unit_box import action_to_unit_box
 from alf.runs.presets import make_parts, read_what
 from alf.runs.what import find_what
@@ -81,7 +81,7 @@ class Preset:
     def adam(self):
         """Returns the arguments of `Weights`, with Adam's defaults for what the preset does not set."""
         defaults = {x.name: x.default for x in inspect.signature(Adam).parameters.values()}
-        limit = self._bound["LearnerSettings"].get("max_grad_norm")
+        limit = self._bound.get("LearnerSettings", {}).get("max_grad_norm")
         return {**defaults, **self._bound["Adam"], "max_grad_norm": limit}
 
     def weights(self, group):
@@ -210,14 +210,17 @@ def _set_priorities(replayer, progress):
 def _draw(preset, updates):
     """Draws what the next call of `Learner.train` draws: rows, weights and `preprocess` of each update."""
     learner = preset.learner
-    sizes = preset.read("ReplayLearner", "mini_batch_size", "mini_batch_length").values()
+    sizes = tuple(preset.read("ReplayLearner", "mini_batch_size", "mini_batch_length").values())
+    size = sizes[0]
+    with learner.stream.at([(0, learner.progress.updates)]):
+        rows, _, weight = learner.replayer.sample(*sizes, learner.progress, updates)
+        prepared = learner.algorithm.preprocess(rows)
+    parts = [slice(i * size, (i + 1) * size) for i in range(updates)]
 
-    def draw(count):
-        with learner.stream.at([(0, count)]):
-            rows, _, weight = learner.replayer.sample(*sizes, learner.progress)
-            return rows, weight, learner.algorithm.preprocess(rows)
+    def cut(nest, part):
+        return tf.nest.map_structure(lambda x: x[:, part], nest)
 
-    return [draw(learner.progress.updates + i) for i in range(updates)]
+    return [(cut(rows._replace(state=()), part), weight[part], cut(prepared, part)) for part in parts]
 
 
 def _observe_and_train(learner, experiences):
@@ -258,9 +261,4 @@ def _join(experience):
 
 def _draw_orders(learner, columns, epochs, minibatches):
     """Draws the orders of columns that the next call of `Learner.train` draws, int32 [updates, size]."""
-    orders, order = [], tf.range(columns)
-    for epoch in range(epochs):
-        with learner.stream.at([(0, learner.progress.updates + epoch * minibatches)]):
-            order = draws.shuffle(order)
-        orders.append(order)
-    return tf.reshape(tf.stack(orders), (epochs * minibatches, -1))
+    return shuffle_in_parts(columns, epochs, minibatches, learner.stream.spawn(1), learner.progress.updates)

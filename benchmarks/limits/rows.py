@@ -60,13 +60,14 @@ def _time_alf(algorithm, part, count, settings, seconds):
 
 def _list_rows():
     """Returns a dict of callables, which make two callables (seconds) -> seconds: ALF and the program."""
-    pairs = {"updates PPO": presets.make_ppo}
+    # As after the first thousand updates of a run.
+    compiled = {"jit_compile": True}
+    pairs = {"updates PPO": functools.partial(presets.make_ppo, **compiled)}
     for number in (1, 10):
         pairs[f"updates IMPALA, {number} a call"] = functools.partial(presets.make_impala, batches=number)
-    for number in (1, 16):
-        pairs[f"updates DQN, {number} a call"] = functools.partial(presets.make_dqn, updates=number)
-    for number in (1, 16):
-        pairs[f"updates SAC, {number} a call"] = functools.partial(presets.make_sac, updates=number)
+    for name, make in (("DQN", presets.make_dqn), ("SAC", presets.make_sac)):
+        pairs[f"updates {name}, 1 a call"] = make
+        pairs[f"updates {name}, 16 a call"] = functools.partial(make, updates=16, **compiled)
     found = {name: functools.partial(_updates, make) for name, make in pairs.items()}
     for size in (1, 8, 32):
         for how in ("TensorFlow", "NumPy"):

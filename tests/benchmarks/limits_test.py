@@ -20,8 +20,9 @@ PAIRS = {
     "PPO": presets.make_ppo,  # all epochs of a batch
     "IMPALA": lambda: presets.make_impala(batches=3),
     "DQN, prioritized": presets.make_dqn,
-    # ALF draws an update's sequences by the priorities after the update before: here there are none.
-    "DQN, some updates": lambda: presets.make_dqn(updates=3, alpha=0.0),
+    "DQN, some updates": lambda: presets.make_dqn(updates=3),
+    "DQN, compiled": lambda: presets.make_dqn(updates=3, jit_compile=True),
+    "PPO, compiled": lambda: presets.make_ppo(jit_compile=True),
     "SAC": lambda: presets.make_sac("Pendulum-v1", updates=2),
 }
 

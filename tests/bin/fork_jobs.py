@@ -71,7 +71,8 @@ def few_threads():
     tf.constant(1) + 1
     for num_groups in (1, 5, 6):
         envs = make_counting_envs(num_groups)
-        driver = build_driver(AsyncOffPolicyDriver, envs, RecordingLearner(FrozenPolicy(envs[0])))
+        learner = RecordingLearner(FrozenPolicy(envs[0]))
+        driver = build_driver(AsyncOffPolicyDriver, envs, learner, num_actor_queues=1)
         driver.start()
         for _ in range(20):
             driver.learner.observe(driver.get_training_exps())

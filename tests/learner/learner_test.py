@@ -674,16 +674,33 @@ def count_traces(learner):
     return learner._graph.num_traces + learner._compiled.num_traces
 
 
+def test_a_call_with_many_updates_does_not_change_how_many_are_read_at_once():
+    learner = make_replay_learner(replay_ratio=2.0)
+    numbers = []
+    for i in range(20):
+        for _ in range(5 if i == 10 else 1):
+            observe_unroll(learner, FIRST if not i else MID)
+        learner.train()
+        numbers.append((learner._num_at_once, int(learner.progress.updates)))
+    filled = numbers[0][1]
+    assert {number for number, _ in numbers[2:]} == {4}
+    assert numbers[-1][1] - filled == 2 * 2 * (19 + 4)
+    state = learner.get_state()
+    other = make_replay_learner(replay_ratio=2.0)
+    other.set_state(state)
+    assert other._num_at_once == 4, "draws depend on it"
+
+
 def test_learners_from_replay_do_not_trace_again():
     learners = [make_replay_learner(replay_ratio=0.75), make_replay_learner(num_updates_per_train_iter=2)]
     counts = []
-    for i in range(12):
+    for i in range(16):
         for learner in learners:
             observe_unroll(learner, MID if i else FIRST)
             learner.train()
         counts.append([count_traces(learner) for learner in learners])
-    assert counts[3] == [2, 1], "one for each larger number of updates"
-    assert counts[3:] == counts[3:4] * 9
+    assert counts[-1] == [2, 1], "one for a larger number of updates, once it has come several times"
+    assert counts[-3:] == counts[-1:] * 3
 
 
 @pytest.mark.parametrize("replayer_class", [UniformReplayer, PrioritizedReplayer])

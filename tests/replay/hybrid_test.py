@@ -137,7 +137,7 @@ def test_env_info_that_is_not_needed_is_left_out(tmp_path):
 
 WRONG = [
     *((dict(offline_proportion=x), f"HybridReplayer.offline_proportion is {x}") for x in (0, -0.5)),
-    (dict(offline_proportion=1), r"offline_proportion is 1.*set Experiment\.num_envs = 0\n"),
+    (dict(offline_proportion=1), r"offline_proportion is 1.*set Experiment\.num_envs = 0"),
     (dict(online="one_time"), "exp_replayer is 'one_time': with an offline buffer it must be"),
 ]
 
