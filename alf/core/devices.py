@@ -116,6 +116,11 @@ def count_flops(function):
         operations = tf.function(function, autograph=False).get_concrete_function().graph.get_operations()
     else:  # in the caller's graph: a function would start TensorFlow, and GPUs could not be hidden any more
         operations = add_operations(function)
+    return count_flops_of(operations)
+
+
+def count_flops_of(operations):
+    """Counts as `count_flops` does, for a list of `tf.Operation`s."""
     return sum(map(_count_of, operations))
 
 

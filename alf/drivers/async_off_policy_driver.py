@@ -85,8 +85,8 @@ class AsyncOffPolicyDriver(Driver):
             collectors.check_all_answer(settings.mode)
         num_loops, num_actors = settings.count_threads(num_groups)
         logging.info(
-            "%d groups of %d environments in %d threads, %d actors: DriverSettings.num_env_threads and "
-            "num_actor_queues choose others",
+            "environments: %d groups of %d, threads: %d, actors: %d (num_groups, num_env_threads and "
+            "num_actor_queues choose others)",
             num_groups,
             specs.batch_size,
             num_loops,

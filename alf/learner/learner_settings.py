@@ -28,10 +28,10 @@ class LearnerSettings:
             steps.
         jit_compile: whether XLA compiles all updates of a call of `train` into one program. Small layers
             become several times as fast. It takes some seconds, once. "auto" does it after 1000 updates on
-            CPUs, unless there are convolutions, which XLA makes slower there, or `debug_summaries` or
-            `summarize_grads_and_vars` keeps tensors of each update. Where XLA cannot, as with
-            `tf.debugging.Assert` or Python code in a loss, the log says why, and the updates are made without
-            it.
+            CPUs, where `train` makes at least four updates, unless there are convolutions or large products,
+            at which XLA is no faster there. Where XLA cannot, as with `debug_summaries`, with
+            `tf.debugging.Assert` or with Python code in a loss, the log says why, and the updates are made
+            without it.
         train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.
             Checkpoints hold it. None: no such counter.
         debug_summaries: whether TensorBoard gets histograms of the observations, actions and rewards of the

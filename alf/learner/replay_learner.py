@@ -22,8 +22,8 @@ from alf.learner.optimizers import OptimizerSetting
 from alf.ops import draws
 from alf.replay import SequenceReplayer
 
-# The most updates whose sequences are read at the same time, and bytes of these. Each call of `train` with more
-# updates counts 3, each other one -1, and above so many points the number grows.
+# The most updates whose sequences are read at the same time, and bytes of these. Each call of `train` with
+# more updates counts 3, each other one -1, and above so many points the number grows.
 _MOST_AT_ONCE, _MOST_BYTES, _PATIENCE = 64, 2**26, 9
 
 

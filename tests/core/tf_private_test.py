@@ -37,7 +37,7 @@ def test_they_are_in_one_module():
     numbers = re.findall(
         r"^ *(?:# |__all__ = .*# )?(\d+): ", (SOURCES / "core/tf_private.py").read_text(), re.M
     )
-    assert sorted(map(int, numbers)) == list(range(1, 13))
+    assert sorted(map(int, numbers)) == list(range(1, 14))
 
 
 def test_specs_with_bounds_are_those_of_tf_agents():
@@ -90,6 +90,26 @@ def test_a_function_is_called_with_tensors_and_what_it_has_captured():
     concrete = tf.function(lambda x: {"y": variable * x}).get_concrete_function(tf.TensorSpec((), tf.float32))
     result = tf_private.call_flat(concrete, [tf.constant(2.0)], concrete.captured_inputs)
     assert float(result["y"]) == 6.0
+
+
+def test_what_a_function_writes_is_found_also_in_branches_loops_and_functions():
+    read, assigned, added, scattered, looped, nested = (tf.Variable([1.0]) for _ in range(6))
+
+    @tf.function(autograph=False)
+    def write():
+        nested.assign([2.0])
+
+    @tf.function(autograph=False)
+    def change():
+        assigned.assign(read + assigned)
+        tf.cond(read[0] > 0, lambda: added.assign_add(read), lambda: added.value())
+        scattered.scatter_nd_update([[0]], read)
+        tf.while_loop(lambda i: i < 2, lambda i: [i + tf.size(looped.assign(read))], [0])
+        write()
+
+    written = tf_private.find_written(change.get_concrete_function())
+    expected = (assigned, added, scattered, looped, nested)
+    assert {id(handle) for handle in written} == {id(variable.handle) for variable in expected}
 
 
 def test_exchanges_can_be_aborted():

@@ -237,19 +237,31 @@ def test_histograms_go_without_xla(setting, caplog):
     assert f"{setting}" in caplog.text
 
 
-def test_by_default_convolutions_go_without_xla(monkeypatch, caplog):
+class Convolving(PPOAlgorithm):
+    """A hook has a convolution."""
+
+    def summarize_train(self, *_):
+        image, kernel = tf.ones((1, 4, 4, 1)), tf.ones((2, 2, 1, 1))
+        return {"extra": tf.reduce_sum(tf.nn.conv2d(image, kernel, 1, "SAME"))}
+
+
+class Multiplying(PPOAlgorithm):
+    """A hook has a product of 2.5e8 operations."""
+
+    def summarize_train(self, *_):
+        return {"extra": tf.reduce_sum(tf.matmul(tf.ones((500, 500)), tf.ones((500, 500))))}
+
+
+@pytest.mark.parametrize("algorithm", [Convolving, Multiplying])
+def test_by_default_large_updates_go_without_xla(algorithm, monkeypatch, caplog):
     monkeypatch.setattr(update_loop, "PLAIN_UPDATES", 0)
-
-    class Convolving(PPOAlgorithm):
-        def summarize_train(self, *_):
-            return {
-                "extra": tf.reduce_sum(tf.nn.conv2d(tf.ones((1, 4, 4, 1)), tf.ones((2, 2, 1, 1)), 1, "SAME"))
-            }
-
-    learner = make(Convolving, "auto")
+    learner = make(algorithm, "auto")
     train(learner, count=1)
     assert not learner._loop.compiles(10, 10**9) and not learner._loop._copies
     assert not [record for record in caplog.records if "jit_compile" in record.message]
+    forced = make(algorithm, True)
+    train(forced, count=1)
+    assert forced._loop._copies
 
 
 def test_replicas_cannot_be_compiled():
