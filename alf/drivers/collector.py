@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from alf.drivers.async_off_policy_driver import AsyncOffPolicyDriver
 from alf.drivers.driver_settings import DriverSettings, Monitoring
-from alf.drivers.metrics import EpisodeStatistics
+from alf.drivers.episode_statistics import EpisodeStatistics
 from alf.drivers.weights import set_weights
 from alf.ops.draws import ENVIRONMENTS, Stream
 

@@ -9,7 +9,7 @@ from alf.config.kinds import NonNegativeFloat, NonNegativeInt, PositiveInt
 from alf.config.settings import Role, Timeout, configurable
 from alf.core.devices import HOST, shorten
 from alf.data_structures import LogRecord
-from alf.drivers.metrics import EpisodeStatistics
+from alf.drivers.episode_statistics import EpisodeStatistics
 from alf.errors import ConfigError
 
 

@@ -14,7 +14,8 @@ import tensorflow as tf
 from alf.config.parsing import bind, check_dead_bindings
 from alf.core.randomness import spawn_seeds
 from alf.drivers import AsyncOffPolicyDriver, Driver, EnvSpecs, OfflineDriver, SyncOffPolicyDriver
-from alf.drivers.metrics import EpisodeStatistics, Metric
+from alf.drivers.episode_statistics import EpisodeStatistics
+from alf.drivers.metrics import Metric
 from alf.errors import ConfigError, InterruptedDriverError
 from alf.ops.draws import Stream
 from alf.policies.random_policy import RandomPolicy

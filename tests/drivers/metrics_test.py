@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from alf.data_structures import FIRST, LAST, MID, LogRecord
+from alf.drivers.episode_statistics import EpisodeStatistics
 from alf.drivers.log_thread import call_observers
-from alf.drivers.metrics import EnvironmentSteps, EpisodeStatistics, NumberOfEpisodes, read_number
+from alf.drivers.metrics import EnvironmentSteps, NumberOfEpisodes, read_number
 from alf.errors import ConfigError
 
 NAMES = [

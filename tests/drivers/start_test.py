@@ -12,7 +12,7 @@ import pytest
 
 from alf.data_structures import FIRST, LAST
 from alf.drivers import AsyncOffPolicyDriver
-from alf.drivers.metrics import EpisodeStatistics
+from alf.drivers.episode_statistics import EpisodeStatistics
 from alf.environments import GymnasiumEnvironment, PythonEnvironment
 from alf.errors import ConfigError
 from alf.testing.fakes import (

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from alf.data_structures import FIRST, LAST, LogRecord
-from alf.drivers.metrics import EpisodeStatistics
+from alf.drivers.episode_statistics import EpisodeStatistics
 from alf.errors import ConfigError
 from alf.training.stop_criteria import Position, StopCriteria
 
