@@ -11,19 +11,15 @@ from alf.core.graphs import add_operations, find_operation
 from alf.core.tf_private import call_flat, find_written
 from alf.errors import ConfigError
 from alf.learner.minibatches import select_columns
+from alf.learner.update import NOT_FINITE
 
 # By default XLA compiles after so many updates, because compiling takes seconds, and where one call makes at
 # least so many: with fewer the copies of the variables cost what it saves.
 PLAIN_UPDATES, FEWEST_UPDATES = 1000, 4
 # XLA leaves the first ones out without a word: users would miss their checks. It cannot run the others, and
 # TensorFlow would log that in several lines of its own.
-_NOT_FOR_XLA = {"Assert", "CheckNumerics", "CheckNumericsV2"} | {
-    "PrintV2",
-    "StringFormat",
-    "PyFunc",
-    "PyFuncStateless",
-    "EagerPyFunc",
-}
+_NOT_FOR_XLA = {"Assert", "CheckNumerics", "CheckNumericsV2"}
+_NOT_FOR_XLA |= {"PrintV2", "StringFormat", "PyFunc", "PyFuncStateless", "EagerPyFunc"}
 # Floating point operations of an update from which XLA gains nothing on CPUs: it saves some 0.5 ms.
 _MOST_FLOPS = 2e8
 # oneDNN is faster at these than XLA on CPUs.
@@ -65,6 +61,7 @@ class UpdateLoop:
             self._is_compilable = False
         if self._is_compilable and not self._is_forced:
             self._is_compilable = device == HOST
+        self._is_large = False  # so far as a graph has been traced
         # Of each variable, by its handle's id: a copy for XLA. Not a `tf.Module`: checkpoints have the
         # variables themselves.
         self._variables, self._copies = {}, {}
@@ -73,7 +70,7 @@ class UpdateLoop:
         """Returns whether XLA compiles the next `count` updates, after `num_before` updates of a run."""
         # By the count of updates and not by the calls of this process: a run that continues goes the way
         # that it would have gone without a stop.
-        is_worth = count >= FEWEST_UPDATES and num_before >= PLAIN_UPDATES
+        is_worth = count >= FEWEST_UPDATES and num_before >= PLAIN_UPDATES and not self._is_large
         return self._is_compilable and (self._is_forced or is_worth)
 
     def make_copies(self, learner):
@@ -95,7 +92,7 @@ class UpdateLoop:
         if isinstance(error, CannotCompileError):
             reason = str(error)
         else:
-            if not re.search("compil|XLA|tf2xla", error.message):
+            if NOT_FINITE in error.message or not re.search("compil|XLA|tf2xla", error.message):
                 raise error
             lines = [line for line in error.message.splitlines() if "compil" in line]
             reason = (lines or [error.message])[0].strip()
@@ -145,6 +142,8 @@ class UpdateLoop:
         # a loop. That makes convolutions a third slower.
         step = tf.function(lambda i: self._update(find(i), fails), autograph=False)
         step = step.get_concrete_function(tf.TensorSpec((), tf.int32))
+        large = count_flops_of(step.graph.get_operations()) > _MOST_FLOPS
+        self._is_large = large or find_operation(step.graph, _SLOWER) is not None
         written = [] if fails else self._check_compilable(step)
 
         def make_update(i):
@@ -184,9 +183,7 @@ class UpdateLoop:
 
     def _check_compilable(self, step):
         """Returns the variables that a step writes, a list; CannotCompileError if XLA must not compile it."""
-        operations = step.graph.get_operations()
-        is_large = count_flops_of(operations) > _MOST_FLOPS or find_operation(step.graph, _SLOWER)
-        if is_large and not self._is_forced:
+        if self._is_large and not self._is_forced:
             raise CannotCompileError("")
         if operation := find_operation(step.graph, _NOT_FOR_XLA):
             raise CannotCompileError(f"it has no {operation.name}, which {_find_hook(operation)} adds")

@@ -258,6 +258,10 @@ def test_by_default_large_updates_go_without_xla(algorithm, monkeypatch, caplog)
     learner = make(algorithm, "auto")
     train(learner, count=1)
     assert not learner._loop.compiles(10, 10**9) and not learner._loop._copies
+    monkeypatch.setattr(update_loop, "PLAIN_UPDATES", 4)
+    later = make(algorithm, "auto")
+    train(later, count=2)
+    assert not later._compiled.num_traces, "the first graph has shown how large it is"
     assert not [record for record in caplog.records if "jit_compile" in record.message]
     forced = make(algorithm, True)
     train(forced, count=1)
