@@ -5,13 +5,13 @@ import collections
 import contextlib
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 from absl import logging
 
 from alf.config.kinds import PositiveFloat
-from alf.config.settings import configurable
+from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Environment
 from alf.core.devices import device_of
 from alf.core.nest_utils import add_leading_dims
@@ -70,7 +70,7 @@ class AsyncOffPolicyDriver(Driver):
         monitoring: Monitoring | None = None,
         overwrite_policy_output: bool = False,
         collectors: Collectors | None = None,
-        metrics: Sequence[Metric] = (),
+        metrics: Annotated[Sequence[Metric], PASSED] = (),
     ) -> None:
         super().__init__(
             envs, policy, unroll_length, settings, monitoring, overwrite_policy_output, collectors, metrics

@@ -38,12 +38,12 @@ class EpisodeStatistics:
 
     def __init__(
         self,
-        reward_shape: Sequence[int] = (),
-        info_keys: Sequence[str] = (),
+        reward_shape: Annotated[Sequence[int], PASSED] = (),
+        info_keys: Annotated[Sequence[str], PASSED] = (),
         window: PositiveInt = 100,
         discount: Fraction = 0.99,
-        agents: Sequence[str] = (),
-        policies: Sequence[str] = (),
+        agents: Annotated[Sequence[str], PASSED] = (),
+        policies: Annotated[Sequence[str], PASSED] = (),
         num_groups: Annotated[NonNegativeInt, PASSED] = 1,
         batch_size: Annotated[NonNegativeInt, PASSED] = 1,
     ) -> None:

@@ -4,12 +4,12 @@
 import functools
 import queue
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
 from alf.config.kinds import PositiveFloat
-from alf.config.settings import configurable
+from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Environment
 from alf.core.devices import device_of
 from alf.core.tf_runtime import SPARE_THREADS, reserve_threads, single_threaded
@@ -48,7 +48,7 @@ class SyncOffPolicyDriver(Driver):
         monitoring: Monitoring | None = None,
         overwrite_policy_output: bool = False,
         collectors: Any = None,
-        metrics: Sequence[Metric] = (),
+        metrics: Annotated[Sequence[Metric], PASSED] = (),
     ) -> None:
         if collectors is not None:
             raise ConfigError(

@@ -43,6 +43,10 @@ MEANT = {
     ("impala", "strategy"): "Experiment.strategy",
     ("ppo", "rnn"): "ActorCriticNetwork.rnn",
     ("dqn", "rnn"): "QValueNetwork.rnn",
+    # Arguments that ALF passes to drivers and to `EpisodeStatistics` have these names, too.
+    ("ppo", "metrics"): "Monitoring.metrics",
+    ("ppo", "observers"): "Monitoring.observers",
+    ("ppo", "info_keys"): "alf.environments.load.info_keys",
     ("ppo", "eval/max_episode_steps"): "eval/alf.environments.load.max_episode_steps",
     ("sac", "actor/Adam.learning_rate"): "actor/Adam.learning_rate",
 }
@@ -52,6 +56,7 @@ REFUSED = {
     ("sac", "fc_layer_params"): "not clear: write CriticsNetwork.fc_layer_params or PolicyNetwork",
     ("sac", "rnn"): "rnn is not clear: write CriticsNetwork.rnn or PolicyNetwork.rnn",
     ("ppo", "vf_coef"): "vf_coef .*is called PPOAlgorithm.value_loss_weight here .Stable-Baselines3: of half",
+    ("ppo", "agents"): "agents: there is no such setting",
     ("ppo", "learning_ratee"): "learning_ratee: there is no such setting; did you mean learning_rate",
     ("ppo", "Qqqqq.x"): "^Qqqqq.x: No configurable matching 'Qqqqq'; `alf settings` lists them$",
     ("ppo", "Adan.epsilon"): "; did you mean Adam.epsilon=VALUE or AdamW.epsilon=VALUE [?]$",
