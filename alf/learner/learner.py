@@ -98,7 +98,8 @@ class Learner(tf.Module, abc.ABC):
         elif type(algorithm).update_with_gradient is Algorithm.update_with_gradient:
             raise ConfigError(
                 f"{name}.optimizer is None: {type(algorithm).__name__} needs an optimizer; in gin, "
-                f"{name}.optimizer = @Adam()"
+                f"{name}.optimizer = @Adam(); in Python, "
+                f"**{{'{name}.optimizer': alf.learner.optimizers.Adam()}}"
             )
         else:
             for given in ("max_grad_norm", "update_periods"):

@@ -38,7 +38,7 @@ from alf.policies import ActorCriticPolicy
 from alf.policies.data_transformers import Pipeline
 from alf.policies.policy import Policy
 from alf.runs.devices import choose_device, log_devices
-from alf.runs.groups import split_in_groups
+from alf.runs.groups import check_has_source, split_in_groups
 from alf.runs.seeds import seed_draws, seed_everything, spawn_seed
 from alf.runs.untold import check_other_process
 
@@ -132,10 +132,8 @@ class Experiment:
         collects = collectors if num_collectors else None
         num_groups, self._sizes = split_in_groups(env, num_groups, num_envs, collects)
         is_offline = not num_groups and not num_collectors
-        if is_offline and offline_buffer is None:
-            raise ConfigError(
-                "Experiment.num_envs is 0: without them there must be num_collectors or an offline_buffer"
-            )
+        if is_offline:
+            check_has_source(offline_buffer)
         if offline_buffer_length is not None and offline_buffer is None:
             raise ConfigError("Experiment.offline_buffer_length is set, but offline_buffer is None")
         self._steps_of_unroll, _ = split_unroll_length(unroll_length)

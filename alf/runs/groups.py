@@ -40,6 +40,15 @@ def split_in_groups(env, num_groups, num_envs, collectors=None):
     return 0, _find_size(env, num_groups, num_envs, "RayCollectors")
 
 
+def check_has_source(offline_buffer):
+    """Raises ConfigError if a run without environments and collectors has no `Experiment.offline_buffer`."""
+    if offline_buffer is None:
+        raise ConfigError(
+            "Experiment.num_envs is 0: a run without environments learns from data, "
+            "Experiment.offline_buffer, or from what Experiment.num_collectors collect: set one of these"
+        )
+
+
 def _refuse_bound_size(env, num_groups, owner):
     """Raises ConfigError if gin binds the size of a group, beside the number of all environments."""
     binding = find_binding(env, _SIZE)

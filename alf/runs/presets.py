@@ -8,7 +8,7 @@ and the user's own bindings replace all of them.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from alf.networks.encoders import NatureEncoder, choose_image_encoder
 from alf.networks.images import is_image
 from alf.replay import find_files, read_row_spec
 from alf.runs.experiment import Experiment
+from alf.runs.groups import check_has_source
 from alf.runs.run_description import read_description
 from alf.runs.saved_run import make_env
 from alf.runs.untold import check_training
@@ -72,7 +73,7 @@ def add_preset() -> None:
 
 def read_what(
     what: What,
-    algorithm: str | None,
+    algorithm: str | Callable[..., Any] | None,
     steps: int | None,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -102,7 +103,7 @@ def read_what(
 
 def find_bindings(
     env: Any,
-    algorithm: str | None,
+    algorithm: str | Callable[..., Any] | None,
     steps: int | None,
     settings: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def find_bindings(
 
     Args:
         env: text or callable, `load.name`; None leaves gin's value.
-        algorithm: text, `Experiment.algorithm`; None leaves gin's value.
+        algorithm: text or class, `Experiment.algorithm`; None leaves gin's value.
         steps: int, `StopCriteria.num_env_steps`; None leaves gin's value.
         settings: dict from names, such as "learning_rate", to values (`find_full_names`).
 
@@ -127,7 +128,7 @@ def find_bindings(
     return bindings | find_full_names(settings, list_used(algorithm), arguments)
 
 
-def list_used(algorithm: str | None = None) -> set[str]:
+def list_used(algorithm: str | Callable[..., Any] | None = None) -> set[str]:
     """Returns the full names of what gin's configuration and the preset of an algorithm, or its own, bind."""
     preset = algorithm or registry.list_bindings().get(_EXPERIMENT, {}).get("algorithm")
     return registry.list_names() | (list_preset(preset) if isinstance(preset, str) else set())
@@ -146,6 +147,7 @@ def _read_specs(bound):
     Without environments they are those of the `offline_buffer`.
     """
     if bound.get("num_envs") == 0 and not bound.get("num_collectors"):
+        check_has_source(bound.get("offline_buffer"))
         rows = read_row_spec(find_files(bound.get("offline_buffer"))[0])
         return rows.observation, rows.action
     with StartWatch([], 1):

@@ -25,7 +25,7 @@ from alf.training.train import read_call
 def sweep(
     what: FilePath | Callable[..., Any],
     root_dir: FilePath,
-    algorithm: AlgorithmName | None = None,
+    algorithm: AlgorithmName | Callable[..., Any] | None = None,
     steps: PositiveInt | None = None,
     seeds: Sequence[NonNegativeInt] = (0,),
     grid: Mapping[str, Sequence[Any]] | None = None,
@@ -79,7 +79,7 @@ def pbt(
     what: FilePath | Callable[..., Any],
     root_dir: FilePath,
     population: Annotated[int, AtLeast(2)],
-    algorithm: AlgorithmName | None = None,
+    algorithm: AlgorithmName | Callable[..., Any] | None = None,
     steps: PositiveInt | None = None,
     run_cores: PositiveFloat | None = None,
     max_cores: PositiveInt | None = None,

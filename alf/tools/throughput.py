@@ -62,7 +62,7 @@ class Speed(NamedTuple):
 @checked
 def benchmark(
     *what: FilePath | Callable[..., Any],
-    algorithm: AlgorithmName | None = None,
+    algorithm: AlgorithmName | Callable[..., Any] | None = None,
     steps: PositiveInt | None = None,
     measure_seconds: Annotated[float, AtLeast(0.1)] = 20.0,
     sample_only: bool = False,

@@ -13,10 +13,12 @@ import pytest
 from gymnasium.envs.classic_control import CartPoleEnv
 
 import alf
+from alf.algorithms import ImpalaAlgorithm
 from alf.callback import Callback
 from alf.config.registry import own_config, run_in_turn
 from alf.errors import ConfigError
 from alf.evaluation.evaluator import Evaluator
+from alf.learner.optimizers import Adam
 from alf.runs.saved_run import SavedRun, load_agent, make_env
 from alf.runs.what import _name_callable
 from alf.training.trainer import Trainer
@@ -91,6 +93,30 @@ def test_a_class_without_a_name_trains(tmp_path, own_module):
     assert _name_callable(Local) is Local
     agent, _ = alf.train(Local, "impala", 32, tmp_path / "run", num_envs=2, num_groups=1, num_workers=0)
     assert agent.predict(np.zeros(1, np.float32))[0] in (0, 1)
+
+
+class OwnAlgorithm(ImpalaAlgorithm):
+    """Not registered with gin: a class of a notebook."""
+
+
+def test_an_algorithm_of_the_users_own(tmp_path):
+    settings = {"num_envs": 2, "num_groups": 1, "UnrollLearner.optimizer": Adam(learning_rate=1e-3)}
+    _, run = alf.train("CartPole-v1", OwnAlgorithm, 32, tmp_path / "run", **settings)
+    assert type(run.learner.algorithm) is OwnAlgorithm
+    for call in (alf.train, alf.benchmark):
+        with pytest.raises(ConfigError, match="OwnAlgorithm needs an optimizer; .*optimizers.Adam"):
+            call("CartPole-v1", algorithm=OwnAlgorithm, num_envs=2)
+    with pytest.raises(ConfigError, match="train.algorithm is 5: it must be one of 'ppo', .*, a class or"):
+        alf.train("CartPole-v1", 5)
+    for call, number in ((alf.sweep, {}), (alf.pbt, {"population": 2})):
+        with pytest.raises(ConfigError, match="Experiment.algorithm is .*OwnAlgorithm.*: each run is a proc"):
+            call("CartPole-v1", tmp_path / "study", algorithm=OwnAlgorithm, **number)
+
+
+def test_without_environments_there_must_be_data_or_collectors():
+    for algorithm in ("ppo", OwnAlgorithm):
+        with pytest.raises(ConfigError, match="num_envs is 0: .*offline_buffer, or .*: set one of"):
+            alf.train("CartPole-v1", algorithm, num_envs=0)
 
 
 def test_without_a_directory_it_makes_one(tmp_path, monkeypatch):
