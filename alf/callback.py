@@ -108,7 +108,13 @@ def check_hooks(callback):
             # Of a function of the class itself, because Python tells no signature of a method without `self`.
             is_own = not is_class and name in getattr(callback, "__dict__", ())
             is_plain = inspect.isfunction(found) and not is_own
-            _check_call(owner, name, found if is_plain else method, is_plain)
+            given = ", ".join(("self", *list(inspect.signature(getattr(Callback, name)).parameters)[1:]))
+            check_takes(
+                f"{owner}.{name}",
+                found if is_plain else method,
+                _HOOKS[name] + is_plain,
+                f"define {name}({given})",
+            )
         elif callable(method) and (hint := translate(name) or _find_hook(name)):
             raise ConfigError(f"{owner}.{name}: a run calls no such method of a callback{hint}")
 
@@ -121,15 +127,22 @@ def _find_hook(name):
     return f"; did you mean {' or '.join(close)} ?" if close else f"; it calls {', '.join(_HOOKS)}"
 
 
-def _check_call(owner, name, method, takes_self):
-    """Raises ConfigError if a method cannot be called as a run calls it."""
-    given = ", ".join(("self", *list(inspect.signature(getattr(Callback, name)).parameters)[1:]))
+def check_takes(name, function, num_arguments, remedy, **named):
+    """Raises ConfigError if a function of the user's cannot be called with what a run passes.
+
+    Args:
+        name: of the function, for the message.
+        function: what is called. Other objects than callables are refused, too.
+        num_arguments: int, positional arguments.
+        remedy: the end of the message.
+        **named: arguments by name, of any value.
+    """
     try:
-        inspect.signature(method).bind(*[None] * (_HOOKS[name] + takes_self))
+        inspect.signature(function).bind(*[None] * num_arguments, **named)
     except ValueError:  # Python cannot tell the signature
         pass
     except TypeError as error:
-        raise ConfigError(f"{owner}.{name} cannot be called ({error}): define {name}({given})") from None
+        raise ConfigError(f"{name} cannot be called ({error}): {remedy}") from None
 
 
 def calling(callback, method):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import gin
 
+from alf.callback import check_takes
+from alf.config.kinds import show
 from alf.errors import TF_AGENTS_COMMAND, ConfigError
 
 if TYPE_CHECKING:  # the names of `_MODULES`, for type checkers and editors
@@ -67,6 +69,7 @@ def as_metric(metric: Any, num_rows: int) -> Any:
             f"metrics: {metric!r} is neither an object of alf.drivers.metrics.Metric nor a PyStepMetric or "
             "TFStepMetric of TF-Agents"
         )
+    _check_takes_record("metrics", metric)
     return metric
 
 
@@ -74,8 +77,10 @@ def as_observer(observer: Any, num_rows: int) -> Any:
     """Returns a user's observer for a driver of `num_rows` sub-environments.
 
     A method of a replay buffer of TF-Agents becomes a `TrajectoryObserver`; any other observer stays.
+    Raises ConfigError if it cannot be called with a record.
     """
     if not _is_of(getattr(observer, "__self__", None), "replay_buffers.replay_buffer", "ReplayBuffer"):
+        _check_takes_record("observers", observer)
         return observer
     from alf.adapters.tf_agents_metric import TrajectoryObserver
 
@@ -99,6 +104,12 @@ def import_adapter(name: str, user: str) -> Any:
     except ImportError as error:
         raise ConfigError(f"{user} needs TF-Agents ({error}): {TF_AGENTS_COMMAND}") from error
     return getattr(module, name)
+
+
+def _check_takes_record(setting, called):
+    check_takes(
+        f"Monitoring.{setting}: {show(called)}", called, 1, "a driver calls it with one argument, a LogRecord"
+    )
 
 
 def _is_of(value, module, name):

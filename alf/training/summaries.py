@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from alf.callback import Callback
-from alf.config.kinds import NonNegativeFloat
+from alf.callback import Callback, check_takes
+from alf.config.kinds import NonNegativeFloat, show
 from alf.config.settings import Role, configurable
 from alf.core.user_calls import user_call
 from alf.drivers.metrics import read_number
@@ -55,6 +55,10 @@ class Summaries(Callback):
         self._tracker = None if track is None else make_tracker(track)
         self._profile = None if profile is None else Profile(profile)
         self._takes_rollout = custom is not None and "rollout" in inspect.signature(custom).parameters
+        if custom is not None:
+            rollout = {"rollout": None} if self._takes_rollout else {}
+            remedy = "it gets the trainer, and the rollout if it has an argument of this name"
+            check_takes(f"Summaries.custom: {show(custom)}", custom, 1, remedy, **rollout)
         self.writer: Any = None
         self.stages: Any = None
         self._machine: Any = None

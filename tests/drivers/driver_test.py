@@ -107,6 +107,22 @@ def test_metrics_and_observers_are_lists(name, value):
         make_driver(SyncOffPolicyDriver, **{name: value})
 
 
+class TakesTwo(NamedMetric):
+    def __call__(self, record, more):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["metrics", "observers"])
+def test_what_cannot_take_a_record_is_told_before_anything_is_collected(kind):
+    for wrong in (TakesTwo("mine", 5), TakesTwo("mine", 5).__call__):
+        if kind == "observers" or isinstance(wrong, TakesTwo):
+            with pytest.raises(ConfigError, match=rf"^Monitoring\.{kind}: .*'more'\): .* a LogRecord$"):
+                make_driver(SyncOffPolicyDriver, **{kind: [wrong]})
+    with pytest.raises(ConfigError, match="lambda.*too many positional arguments"):
+        make_driver(SyncOffPolicyDriver, observers=[lambda: None])
+    make_driver(SyncOffPolicyDriver, observers=[[].append, lambda *args, more=1: None, print])
+
+
 made_observers = []
 
 

@@ -250,6 +250,9 @@ def test_what_ends_the_run_during_a_summary_is_shown(tmp_path):
 def test_errors_of_a_custom_summary(tmp_path, caplog):
     with pytest.raises(ConfigError, match="Summaries.custom is 3: it must be a class or function"):
         make_counting_trainer(tmp_path / "a", custom_summary=3)
+    for custom in (lambda: None, lambda trainer, values: None, lambda *, rollout: None):
+        with pytest.raises(ConfigError, match="Summaries.custom: .*lambda.* cannot be called .*: it gets"):
+            make_counting_trainer(tmp_path / "a", custom_summary=custom)
     stop = dict(stop={"num_iterations": 3}, summary_interval=0.0)
 
     def fail(error, trainer):
