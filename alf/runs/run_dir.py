@@ -26,6 +26,7 @@ from alf.runs.progress_file import PROGRESS_FILE, read_rows
 DONE_FILE, DIFF_FILE = "done.json", "git_diff.patch"
 SWEEP_FILE, POPULATION_FILE = "sweep.json", "population.json"
 _KINDS = {CONFIG_FILE: "a run", SWEEP_FILE: "a sweep", POPULATION_FILE: "a population"}
+_MOST_REASON = 1000  # characters
 _unused: set[str] = set()  # absolute paths of directories that this process has made
 _locked: set[int] = set()  # file descriptors of the directories that this process has locked
 
@@ -166,10 +167,13 @@ class RunDir:
 
         Args:
             status: "SUCCESS", "FAILURE" or "INTERRUPTED".
-            reason: text; its lines become one line.
+            reason: text; its lines become one line, of which the file has 1000 characters at most.
             counters: dict of ints by name, further entries of the file.
         """
-        content = {"status": status, "reason": " ".join(reason.split()), **counters}
+        reason = " ".join(reason.split())
+        if len(reason) > _MOST_REASON:  # an error may name a whole array
+            reason = f"{reason[:_MOST_REASON]}..."
+        content = {"status": status, "reason": reason, **counters}
         try:
             with replace_file(os.path.join(self.path, DONE_FILE)) as file:
                 file.write((json.dumps(content, indent=1) + "\n").encode())

@@ -430,6 +430,9 @@ def test_the_end_of_a_run_is_one_file(tmp_path, monkeypatch):
     content = json.loads((tmp_path / name).read_text())
     assert name == "done.json"
     assert content == {"status": "FAILURE", "reason": "ValueError: a b", "iterations": 3}
+    directory.write_done("FAILURE", "ValueError: " + "x\n" * 500_000, {})
+    reason = json.loads((tmp_path / name).read_text())["reason"]
+    assert reason.startswith("ValueError: x x x") and reason.endswith("...") and len(reason) < 1010
     directory.remove_done()
     directory.remove_done()
     assert os.listdir(tmp_path) == []
