@@ -98,16 +98,20 @@ def render(error: BaseException) -> list[str]:
     Frames of ALF and of installed packages would only hide them. An exception that caused the error follows
     if the user's code raised it, or a worker process.
     """
-    own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
     lines = [describe_error(error), *getattr(error, "__notes__", ())]  # such as which environment it was
-    frames = traceback.extract_tb(error.__traceback__)
-    kept = [x for x in frames if not (x.filename.startswith(own) or is_installed(x.filename))]
-    lines += "".join(traceback.format_list(kept)).splitlines()
+    lines += "".join(traceback.format_list(_own_frames(error))).splitlines()
     cause = error.__cause__
     if cause is not None and type(cause).__name__ == "RemoteTraceback":  # its text is a traceback
         return lines + ["", "in a worker process:", *str(cause).strip('\n" ').splitlines()]
     of_cause = [] if cause is None else render(cause)
     return lines + (["", "caused by", *of_cause] if len(of_cause) > 1 else [])
+
+
+def _own_frames(error):
+    """Lists the frames of an exception that are neither of ALF nor of installed packages."""
+    alf = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+    frames = traceback.extract_tb(error.__traceback__)
+    return [x for x in frames if not (x.filename.startswith(alf) or is_installed(x.filename))]
 
 
 def render_shortly(error: BaseException) -> None:
@@ -202,11 +206,19 @@ def contain(error: BaseException, name: str) -> BaseException:
 
 
 def describe_error(error: BaseException) -> str:
-    """Returns the class and the text of an exception; only the class if its `__str__` raises."""
+    """Returns the class and the text of an exception; only the class if its `__str__` raises.
+
+    In place of a text that is empty, as that of an `assert`, it names the line of the user's code.
+    """
+    name = type(error).__name__
     try:
-        return f"{type(error).__name__}: {error}"
+        text = str(error)
     except Exception:
-        return f"{type(error).__name__}, whose text cannot be made"
+        return f"{name}, whose text cannot be made"
+    if text.strip():
+        return f"{name}: {text}"
+    own = _own_frames(error)
+    return f"{name} in {own[-1].filename}, line {own[-1].lineno}" if own else name
 
 
 def check_type(name: str, value: Any, kind: type) -> Any:

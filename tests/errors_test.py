@@ -27,6 +27,8 @@ from alf.errors import (
     arguments_are_flags,
     check_type,
     contain,
+    describe_error,
+    make_part,
     render_shortly,
 )
 from alf.learner import LearnerSettings
@@ -210,6 +212,27 @@ def test_a_notebook_shows_other_errors_as_shortly():
     render_shortly(error)
     shown = error._render_traceback_()
     assert shown == ["KeyError: 'gold'", *shown[1:]] and not any("in step" in line for line in shown)
+
+
+def test_an_error_without_a_text_names_the_line_of_the_users_code():
+    def fail():
+        raise AssertionError
+
+    class Failing:
+        def __array__(self, *args, **kwargs):
+            fail()
+
+    line = fail.__code__.co_firstlineno + 1
+    for call in (fail, lambda: np.asarray(Failing()), lambda: make_part("x", fail, int)):
+        with pytest.raises(AssertionError) as caught:
+            call()
+        assert describe_error(caught.value) == f"AssertionError in {__file__}, line {line}"
+    with pytest.raises(AssertionError) as caught:
+        np.testing.assert_(False)  # the innermost line is NumPy's
+    caught.value.args = (" ",)
+    line = caught.tb.tb_lineno
+    assert describe_error(caught.value) == f"AssertionError in {__file__}, line {line}"
+    assert describe_error(ValueError()) == "ValueError"  # raised nowhere
 
 
 def test_contain_replaces_what_means_something_to_other_code(subtests):
