@@ -31,9 +31,9 @@ class Summaries(Callback):
         interval: seconds between two summaries.
         custom: callable (trainer) that the training thread calls at each summary, or None. It may write to
             TensorBoard with `tf.summary.scalar`, `tf.summary.histogram` and so on. An error that it raises
-            ends the run, but OSError and errors of TensorFlow become a warning. If it has an argument
-            `rollout`, it also gets the last experience that the learner has observed, `Learner.rollout`; with
-            several policies a dict of these by name.
+            ends the run, but OSError and errors of TensorFlow become a warning that names them. If it has an
+            argument `rollout`, it also gets the last experience that the learner has observed,
+            `Learner.rollout`; with several policies a dict of these by name.
         track: "wandb" or "mlflow", which gets the same figures (`WandbTracker`, `MlflowTracker`), or a
             callable () -> `Callback`; None: none.
         profile: "FROM:TO", train iterations of which TensorFlow's profiler writes a trace for TensorBoard's
@@ -157,4 +157,5 @@ class Summaries(Callback):
         if self._custom is not None:
             rollout = {"rollout": trainer.learner.rollout} if self._takes_rollout else {}
             with user_call("Summaries.custom"):
-                self.writer.show(step, functools.partial(self._custom, trainer, **rollout))
+                write = functools.partial(self._custom, trainer, **rollout)
+                self.writer.show(step, write, source="Summaries.custom")

@@ -21,6 +21,7 @@ from tensorboard.plugins.text.summary_v2 import text_pb
 
 from alf.config.comparison import parse_settings
 from alf.config.settings import Role, find_role
+from alf.errors import describe_error
 from alf.runs.progress_file import PROGRESS_FILE, ProgressFile
 
 # Columns of the table that are not curves in TensorBoard, because they would repeat its x axis.
@@ -56,7 +57,7 @@ class SummaryWriter:
         self._writer = None
         self._event_file = None  # the path of its file
         self._description = lambda: None  # writes what `describe` shows
-        self._warned = {}  # time of the last warning, by path
+        self._warned = {}  # time of the last warning, by path or source
 
     def describe(self, step, config):
         """Writes the configuration as a text, and the settings by which TensorBoard compares runs.
@@ -93,8 +94,11 @@ class SummaryWriter:
             numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
             self._progress_file.write(env_steps, seconds, numbers)
 
-    def show(self, step, write):
-        """Calls `write` (), which may use `tf.summary.scalar` and so on; `step` is the x axis."""
+    def show(self, step, write, source=None):
+        """Calls `write` (), which may use `tf.summary.scalar` and so on; `step` is the x axis.
+
+        `source`: text, the setting that `write` is, if it is the user's code. Its errors name it.
+        """
         with self._warn_of_errors(self._path):
             # Made at the first write, within the context: a directory that cannot be made is a warning, too.
             if self._writer is None:
@@ -106,7 +110,7 @@ class SummaryWriter:
                 self._open()
                 with self._writer.as_default(step=step):
                     self._description()
-            with self._writer.as_default(step=step):
+            with self._writer.as_default(step=step), self._warn_of_errors(self._path, source):
                 write()
             # TensorFlow would write after ten values or two minutes: TensorBoard would lag behind, a kill
             # would lose them, and the error of a full disk would come outside of the context.
@@ -127,13 +131,18 @@ class SummaryWriter:
         self._event_file = os.path.join(self._path, name)
 
     @contextlib.contextmanager
-    def _warn_of_errors(self, path):
+    def _warn_of_errors(self, path, source=None):
         try:
             yield
         except (OSError, tf.errors.OpError) as error:
-            if time.monotonic() - self._warned.get(path, float("-inf")) >= _WARNING_SECONDS:
-                self._warned[path] = time.monotonic()
+            if time.monotonic() - self._warned.get(source or path, float("-inf")) < _WARNING_SECONDS:
+                return
+            self._warned[source or path] = time.monotonic()
+            if source is None:
                 logging.warning("no summaries can be written to %s: %s", path, error)
+            else:
+                fault = f"{source} raised {describe_error(error)}"
+                logging.warning("%s: this summary lacks what it writes", fault, exc_info=error)
 
 
 def _name_overview(name):

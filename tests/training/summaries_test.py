@@ -268,6 +268,26 @@ def test_errors_of_a_custom_summary(tmp_path, caplog):
     assert len(read_events(tmp_path / "c" / "train")["train/loss"]) == 3
 
 
+def test_an_error_of_a_custom_summary_that_becomes_a_warning_is_named(tmp_path, caplog):
+    for error in (
+        FileNotFoundError(2, "No such file", "mine.csv"),
+        tf.errors.InternalError(None, None, "mine"),
+    ):
+
+        def summarize(trainer, error=error):
+            tf.summary.scalar("my/updates", trainer.learner.progress.updates)
+            raise error
+
+        caplog.clear()
+        folder, stop = tmp_path / type(error).__name__, dict(stop={"num_iterations": 3})
+        make_counting_trainer(folder, custom_summary=summarize, summary_interval=0.0, **stop).train()
+        (found,) = [x for x in caplog.records if x.levelname == "WARNING" and "mine" in x.getMessage()]
+        assert found.getMessage().startswith(f"Summaries.custom raised {type(error).__name__}: ")
+        assert found.exc_info[1] is error  # the log has the line where it arose
+        assert len(read_events(folder / "train")["my/updates"]) == 3
+        assert "no summaries can be written" not in caplog.text
+
+
 # Videos.
 
 
