@@ -56,7 +56,8 @@ class MappedEnvironment(EnvironmentWrapper):
     Raises:
         ConfigError: if `check_mapping` refuses `mapping`.
         EnvError: if the mapping gives an agent a name that is not a policy for its spaces, or raises an
-            error. A callable is called in `reset` and `step`, and these raise then.
+            error. A callable is called in `reset` and `step`, and these raise then. `reset` also raises if an
+            environment of several agents has no `game_begins`.
     """
 
     def __init__(
@@ -105,7 +106,10 @@ class MappedEnvironment(EnvironmentWrapper):
     def _reset(self):
         # After a reset every game begins, also a game whose last step was a FIRST one.
         self._was_first[:] = False
-        return self._add_owner(self._env.reset())
+        time_step = self._env.reset()
+        if len(self.agents) > 1:
+            self._check_games()
+        return self._add_owner(time_step)
 
     def _step(self, action):
         return self._add_owner(self._env.step(action))
@@ -114,6 +118,17 @@ class MappedEnvironment(EnvironmentWrapper):
         if not self._is_fixed:
             self._map_games(self._find_begins(time_step))
         return time_step._replace(observation={OBSERVATION: time_step.observation, OWNER: self._owner})
+
+    def _check_games(self):
+        """Raises EnvError if an environment of several agents does not say which games begin."""
+        begins = getattr(self._env, "game_begins", None)
+        if begins is None or np.shape(begins) != (self.num_games,):
+            found = "no game_begins" if begins is None else f"game_begins of shape {np.shape(begins)}"
+            raise EnvError(
+                f"the batched environment has the agents {self.agents}, but {found}: it must have bool "
+                f"[{self.num_games}], whether the last step began a game; row game * {len(self.agents)} + i "
+                "is agent i"
+            )
 
     def _find_begins(self, time_step):
         """Returns whether each game begins, bool [G]. A repeated FIRST step does not begin one."""

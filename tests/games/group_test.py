@@ -481,6 +481,31 @@ def test_a_policy_of_other_spaces_is_refused():
         MappedEnvironment(TwoKinds(), {"car": "walker", "dog": "driver"}, tuple(spaces), spaces)
 
 
+class Beginless(TwoKinds):
+    """Says nothing about games, or something about each row."""
+
+    def __init__(self, begins):
+        super().__init__()
+        self._begins = begins
+
+    def _make(self):
+        time_step = super()._make()
+        del self.game_begins
+        if self._begins is not None:
+            self.game_begins = self._begins
+        return time_step
+
+
+@pytest.mark.parametrize(
+    ("begins", "message"), [(None, "no game_begins"), ([True] * 4, r"game_begins of shape \(4,\)")]
+)
+def test_an_environment_of_several_agents_must_say_which_games_begin(begins, message):
+    for mapping in (lambda episode: ["a", "b"], ["a", "b"]):
+        with pytest.raises(EnvError, match=rf"agents \('car', 'dog'\), but {message}: .* bool \[2\]"):
+            MappedEnvironment(Beginless(begins), mapping, NAMES).reset()
+    MappedEnvironment(Beginless([True, False]), lambda episode: ["a", "b"], NAMES).reset()
+
+
 def test_a_callable_that_raises_ends_the_run_with_one_line():
     def choose(episode):
         return {0: ["a"], 1: ["b"]}[episode.number]
