@@ -114,9 +114,23 @@ def _own_frames(error):
     return [x for x in frames if not (x.filename.startswith(alf) or is_installed(x.filename))]
 
 
-def render_shortly(error: BaseException) -> None:
-    """Makes a notebook show any exception as it shows ALF's own (`render`)."""
-    error._render_traceback_ = functools.partial(render, error)  # type: ignore[attr-defined]
+def is_notebook() -> bool:
+    """Returns whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    # A terminal with IPython has no kernel, and shows no pictures.
+    shell = ipython.get_ipython() if ipython is not None else None
+    return hasattr(shell, "kernel")
+
+
+@contextlib.contextmanager
+def rendered_shortly() -> Iterator[None]:
+    """Context, or decorator of a function, whose errors a notebook shows as it shows ALF's own (`render`)."""
+    try:
+        yield
+    except Exception as error:
+        if is_notebook():
+            error._render_traceback_ = functools.partial(render, error)  # type: ignore[attr-defined]
+        raise
 
 
 class _AlfError(Exception):

@@ -4,6 +4,7 @@
 import builtins
 import pickle
 import sys
+import types
 from concurrent.futures import CancelledError
 from functools import partial
 from multiprocessing.pool import RemoteTraceback
@@ -29,7 +30,7 @@ from alf.errors import (
     contain,
     describe_error,
     make_part,
-    render_shortly,
+    rendered_shortly,
 )
 from alf.learner import LearnerSettings
 from alf.networks import ActorCriticNetwork
@@ -207,11 +208,40 @@ def test_a_notebook_shows_where_the_users_code_raised(case):
     assert expected or len(shown) == 1
 
 
-def test_a_notebook_shows_other_errors_as_shortly():
+@pytest.fixture(params=[False, True])
+def in_notebook(request, monkeypatch):
+    shell = types.SimpleNamespace(**({"kernel": object()} if request.param else {}))
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    return request.param
+
+
+def test_a_notebook_shows_other_errors_as_shortly(in_notebook):
     error = raised_by(alf.errors.__file__)
-    render_shortly(error)
-    shown = error._render_traceback_()
-    assert shown == ["KeyError: 'gold'", *shown[1:]] and not any("in step" in line for line in shown)
+    with pytest.raises(KeyError), rendered_shortly():
+        raise error
+    assert hasattr(error, "_render_traceback_") == in_notebook
+    if in_notebook:
+        shown = error._render_traceback_()
+        assert shown == ["KeyError: 'gold'", *shown[1:]] and not any("in step" in line for line in shown)
+
+
+def fail():
+    raise MemoryError("mine")
+
+
+CALLS = {
+    "train": lambda path: alf.train(fail, root_dir=path, num_workers=0),
+    "evaluate": lambda path: alf.evaluate("alf:CartPole-v1", should_stop=fail),
+    "play": lambda path: alf.play("alf:CartPole-v1", output=path / "x.gif", should_stop=fail),
+    "benchmark": lambda path: alf.benchmark(fail, num_workers=0),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_calls_of_a_program_show_all_errors_shortly_in_a_notebook(name, in_notebook, tmp_path):
+    with pytest.raises(MemoryError) as caught:
+        CALLS[name](tmp_path)
+    assert hasattr(caught.value, "_render_traceback_") == in_notebook
 
 
 def test_an_error_without_a_text_names_the_line_of_the_users_code():

@@ -21,7 +21,7 @@ from alf.data_structures import FIRST, LAST, OWNER
 from alf.drivers.env_specs import get_info_keys
 from alf.drivers.mask_check import MaskCheck
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load
-from alf.errors import ConfigError
+from alf.errors import ConfigError, rendered_shortly
 from alf.evaluation.episode_steps import EpisodeSteps
 from alf.evaluation.open_run import open_run
 from alf.games.elo import bound_rounding
@@ -52,6 +52,7 @@ class Episodes(NamedTuple):
 
 
 @checked
+@rendered_shortly()
 def evaluate(
     agent: Any,
     env: Environment | None = None,

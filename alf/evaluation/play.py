@@ -9,7 +9,7 @@ from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.core.files import find_path
 from alf.environments import BatchedEnvironment
-from alf.errors import ConfigError
+from alf.errors import ConfigError, rendered_shortly
 from alf.evaluation.episodes import Episodes, evaluate, join_episodes
 from alf.evaluation.frames import check_path, open_window, record
 from alf.evaluation.open_run import open_run
@@ -18,6 +18,7 @@ from alf.games.mapping import get_agents
 
 
 @checked
+@rendered_shortly()
 def play(
     run: FilePath,
     num_episodes: PositiveInt = 1,

@@ -11,13 +11,12 @@ from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
 from alf.core.files import find_path
-from alf.errors import ConfigError
+from alf.errors import ConfigError, is_notebook
 from alf.runs.untold import list_untold
 from alf.studies.resources import Resources
 from alf.studies.run_study import check_population, check_sweep, plan_population, plan_sweep
 from alf.studies.study import Studied
 from alf.training.ending import ending_at_signals
-from alf.training.live_curve import is_notebook
 from alf.training.train import read_call
 
 

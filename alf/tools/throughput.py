@@ -19,7 +19,7 @@ from alf.core.annotations import FilePath
 from alf.data_structures import count_transitions
 from alf.drivers import OfflineDriver
 from alf.drivers.stage_clock import STORE, TRAIN
-from alf.errors import ConfigError, argument
+from alf.errors import ConfigError, argument, rendered_shortly
 from alf.runs.presets import make_parts, read_what
 from alf.runs.saved_run import SavedRun
 from alf.runs.what import find_what
@@ -60,6 +60,7 @@ class Speed(NamedTuple):
 
 
 @checked
+@rendered_shortly()
 def benchmark(
     *what: FilePath | Callable[..., Any],
     algorithm: AlgorithmName | Callable[..., Any] | None = None,

@@ -12,8 +12,7 @@ from absl import logging
 from alf.core.user_calls import find_user_call, format_stack
 from alf.drivers.stage_clock import TRAIN, Spent
 from alf.drivers.watch import Watch, print_stacks
-from alf.errors import describe_error
-from alf.training.live_curve import is_notebook
+from alf.errors import describe_error, is_notebook
 
 _SAVE_SECONDS = 60.0  # for the last checkpoint; what writes it may hang, too
 

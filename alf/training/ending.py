@@ -10,7 +10,7 @@ from typing import Any, Literal
 from absl import logging
 
 from alf.core.signals import are_handled, on_signal
-from alf.training.live_curve import is_notebook
+from alf.errors import is_notebook
 
 SignalName = Literal["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"]
 

@@ -4,21 +4,13 @@
 import importlib
 import importlib.util
 import io
-import sys
 import time
 from typing import Any
 
 from alf.callback import Callback
 from alf.config.kinds import NonNegativeFloat
 from alf.config.settings import Role, configurable
-
-
-def is_notebook() -> bool:
-    """Returns whether this process is the kernel of a notebook."""
-    ipython = sys.modules.get("IPython")
-    # A terminal with IPython has no kernel, and shows no pictures.
-    shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel")
+from alf.errors import is_notebook
 
 
 def can_show_curves() -> bool:

@@ -10,12 +10,12 @@ from alf.config.parsing import wrong_calls_are_config_errors
 from alf.config.registry import own_config
 from alf.config.settings import checked
 from alf.core.annotations import FilePath
-from alf.errors import render_shortly
+from alf.errors import is_notebook, rendered_shortly
 from alf.policies.agent import Agent
 from alf.runs.presets import make_parts, read_what
 from alf.runs.run_dir import choose_root_dir
 from alf.runs.what import find_what
-from alf.training.live_curve import LiveCurve, can_show_curves, is_notebook
+from alf.training.live_curve import LiveCurve, can_show_curves
 from alf.training.trainer import Trainer
 
 _STEPS = 100_000  # of a run on an environment, where nothing says how many
@@ -34,6 +34,7 @@ class Trained(NamedTuple):
 
 
 @checked
+@rendered_shortly()
 def train(
     what: FilePath | Callable[..., Any],
     algorithm: AlgorithmName | Callable[..., Any] | None = None,
@@ -73,15 +74,6 @@ def train(
         KeyboardInterrupt: after Ctrl-C, once the run is saved. The text says where it is, and how it goes on.
             In a notebook it is printed, and the call returns.
     """
-    try:
-        return _train(what, algorithm, steps, root_dir, settings)
-    except Exception as error:
-        if is_notebook():
-            render_shortly(error)
-        raise
-
-
-def _train(what, algorithm, steps, root_dir, settings):
     # Only while the parts are made, which then have their settings: another thread may train meanwhile.
     with own_config(), wrong_calls_are_config_errors():
         named, bindings = read_call(what, algorithm, steps, settings)

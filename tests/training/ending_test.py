@@ -168,7 +168,7 @@ def test_alf_train_in_a_script_and_in_a_notebook(tmp_path, handlers, monkeypatch
 
 @pytest.mark.parametrize("is_notebook", [False, True])
 def test_alf_train_says_how_a_run_ended_also_after_an_error(tmp_path, monkeypatch, capsys, is_notebook):
-    monkeypatch.setattr("alf.training.train.is_notebook", lambda: is_notebook)
+    monkeypatch.setattr("alf.errors.is_notebook", lambda: is_notebook)
     monkeypatch.setattr("alf.training.train.can_show_curves", lambda: False)
     with pytest.raises(ZeroDivisionError) as raised:
         alf.train("CartPole-v1", "impala", 10**7, tmp_path, callbacks=[Acts(lambda trainer: 1 / 0)], **SMALL)
