@@ -13,7 +13,7 @@ from alf.data_structures import FIRST, LAST, EnvStep
 from alf.environments.batched_environment import BatchedEnvironment
 from alf.environments.python_env import PythonEnvironment
 from alf.errors import ConfigError
-from alf.workers.games import ACTION_MASK
+from alf.workers.masks import ACTION_MASK
 
 
 class MultiAgentEnvironment(BatchedEnvironment):

@@ -9,7 +9,7 @@ from alf.data_structures import PolicyStep
 from alf.ops import draws
 from alf.policies.action_distributions import has_mask, make_action_distribution, split_mask
 from alf.policies.policy import Policy
-from alf.workers.games import ACTION_MASK
+from alf.workers.masks import ACTION_MASK
 
 _LARGEST = 10.0  # limit of random numbers where the spec has no bounds
 

@@ -35,6 +35,7 @@ from alf.workers.env_calls import (
     step_env,
 )
 from alf.workers.info import make_info_reader
+from alf.workers.masks import sample_action
 from alf.workers.py_environment import FromPyEnvironment
 
 _calls = threading.local()  # its `batch` is the `EnvBatch` whose environments this thread calls now, if any
@@ -243,14 +244,14 @@ class EnvBatch:
         """Measures the fastest of 5 random steps of environment 0, in seconds. Call `reset` afterwards."""
         # The fastest of several, because whatever else runs on the machine makes steps slower, never faster.
         env, times = self._envs[0], []
-        env.reset()
+        observation, _ = env.reset()
         for _ in range(5):
-            action = env.action_space.sample()
+            action = sample_action(env.action_space, observation)
             start = time.perf_counter()
-            _, _, terminated, truncated, _ = env.step(action)
+            observation, _, terminated, truncated, _ = env.step(action)
             times.append(time.perf_counter() - start)
             if terminated or truncated:
-                env.reset()
+                observation, _ = env.reset()
         return min(times)
 
     def call(self, name, *args):
@@ -332,7 +333,9 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 def _step_randomly(env, count, observation, info):
     """Takes `count` random steps. Returns the last observation and info."""
     for _ in range(count):
-        observation, _, terminated, truncated, info = step_env(env, env.action_space.sample())
+        observation, _, terminated, truncated, info = step_env(
+            env, sample_action(env.action_space, observation)
+        )
         if ends_episode(terminated, truncated):
             observation, info = reset_env(env)
     return observation, info

@@ -23,9 +23,9 @@ from alf.workers.arrays import (
 )
 from alf.workers.env_calls import reset_env, step_env
 from alf.workers.info import make_info_reader
+from alf.workers.masks import ACTION_MASK, count_choices, draw_allowed
 from alf.workers.py_environment import Adapter
 
-ACTION_MASK = "action_mask"  # PettingZoo's name for this entry of an observation
 IS_TURN = "is_turn"  # an entry that ALF adds: whether the agent acts now
 _FLOAT = np.dtype(np.float32)
 
@@ -223,7 +223,7 @@ class _Turns:
                 f"load_pettingzoo.name: agents that wait for their turn need an action mask, and agent "
                 f"{agent!r} has the action space {own}: use the game's parallel interface (parallel_env)"
             )
-        sizes = _count_choices(own)
+        sizes = count_choices(own)
         self._has_mask[agent] = isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces
         if not self._has_mask[agent]:
             mask_space = spaces.Box(0, 1, (sum(sizes),), np.int8)
@@ -330,17 +330,10 @@ class _LegalActions(spaces.Dict):
 
     def __init__(self, parts):
         super().__init__(parts)
-        self.masks = {name: np.zeros(sum(_count_choices(space))) for name, space in self.spaces.items()}
+        self.masks = {name: np.zeros(sum(count_choices(space))) for name, space in self.spaces.items()}
 
     def sample(self, mask=None, probability=None):
-        return {name: self._draw(name, space) for name, space in self.spaces.items()}
-
-    def _draw(self, name, space):
-        parts = np.split(np.asarray(self.masks[name]), np.cumsum(_count_choices(space))[:-1])
-        # A mask that forbids all actions allows all, the same rule as in `CategoricalActions`.
-        allowed = [np.flatnonzero(x if np.any(x) else x == 0) for x in parts]
-        drawn = [self.np_random.choice(choices) for choices in allowed]
-        return space.start + np.reshape(drawn, space.shape).astype(space.dtype)
+        return {x: draw_allowed(space, self.masks[x], self.np_random) for x, space in self.spaces.items()}
 
 
 def _name_agents(env):
@@ -353,11 +346,6 @@ def _name_agents(env):
             "game may have, each of them once"
         )
     return names
-
-
-def _count_choices(space):
-    """Returns the number of choices of each integer of a Discrete or MultiDiscrete, a list."""
-    return np.ravel(space.n if isinstance(space, spaces.Discrete) else space.nvec).tolist()
 
 
 def _make_blank(space):

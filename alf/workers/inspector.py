@@ -27,6 +27,7 @@ from alf.workers.arrays import (
 )
 from alf.workers.env_calls import ends_episode, is_ctrl_c, layout_of, make_env, reset_env, step_env
 from alf.workers.info import make_info_reader
+from alf.workers.masks import sample_action
 
 
 class CallReport(NamedTuple):
@@ -107,7 +108,7 @@ class Inspector(gymnasium.Env):
         self._trace = []  # one dict for each call: from the name of a result to its digest
         self._ranges, self._max_reward, self._lengths = {}, 0.0, []
         self._step_seconds, self._reset_seconds, self._has_dicts = [], [], True
-        self._is_repeating = False
+        self._is_repeating, self._observation = False, None
 
     def check_spaces(self):
         """Returns the problems of the spaces, a list of texts."""
@@ -209,7 +210,7 @@ class Inspector(gymnasium.Env):
         self._num_steps += 1
         self._length += 1
         # The action goes through the arrays, like in training: the environment gets the same types as there.
-        self._write_action(0, self._action_space.sample())
+        self._write_action(0, sample_action(self._action_space, self._observation))
         [action] = self._read_actions(iter(self._arrays.action))
         start = time.perf_counter()
         observation, reward, terminated, truncated, info = step_env(self._env, action)
@@ -231,6 +232,7 @@ class Inspector(gymnasium.Env):
             self._lengths.append(self._length)
 
     def _look_at(self, observation, info):
+        self._observation = observation
         self._has_dicts &= isinstance(info, dict)
         with self._noting_misfits():
             self._read_info(info)

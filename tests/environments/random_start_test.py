@@ -15,6 +15,8 @@ from alf.environments.spaces import sample_actions
 from alf.errors import ConfigError
 from alf.runs.saved_run import make_env
 from alf.testing import EnvironmentContract, rollout
+from alf.tools.env_check import check_env
+from alf.workers.env_batch import EnvBatch
 from alf.workers.specs import spec_from_space
 from tests.environments.gymnasium_env_test import NO, ReplayVectorEnv
 from tests.extras import NEEDS_ENVPOOL
@@ -55,6 +57,49 @@ def test_the_seed_decides_the_number_of_random_steps(make):
     assert min(flat) >= 0 and max(flat) <= 50 and len(set(flat)) > 10
     if make is make_vector_env:  # whose environments step together
         assert all(len(set(start)) == 1 for start in starts)
+
+
+class Masked(gymnasium.Env):
+    """Allows one of 5 actions, or one choice of each of two integers; the last mask allows nothing."""
+
+    def __init__(self, multi):
+        self._sizes = (3, 4) if multi else (5,)
+        if multi:
+            self.action_space = gymnasium.spaces.MultiDiscrete(self._sizes)
+        else:
+            self.action_space = gymnasium.spaces.Discrete(5, start=-2)
+        mask = gymnasium.spaces.MultiBinary(sum(self._sizes))
+        steps = gymnasium.spaces.Box(0, 1000, (1,), np.float32)
+        self.observation_space = gymnasium.spaces.Dict(steps=steps, action_mask=mask)
+        self._all_steps = 0
+
+    def _look(self):
+        self._allowed = [(self._time + i) % n for i, n in enumerate(self._sizes)]
+        mask = np.concatenate([np.eye(n, dtype=np.int8)[x] for n, x in zip(self._sizes, self._allowed)])
+        return {"steps": np.array([self._all_steps], np.float32), "action_mask": mask * (self._time < 3)}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._time = 0
+        return self._look(), {}
+
+    def step(self, action):
+        choices = np.ravel(action - self.action_space.start).tolist()
+        if self._time < 3 and choices != self._allowed:
+            raise ValueError(f"{action} is forbidden")
+        self._time, self._all_steps = self._time + 1, self._all_steps + 1
+        return self._look(), 0.0, self._time == 4, False, {}
+
+
+@pytest.mark.parametrize("multi", [False, True])
+def test_random_steps_take_allowed_actions(multi):
+    """Also those that measure the seconds of a step, and those of `alf check`."""
+    make = functools.partial(Masked, multi)
+    with contextlib.closing(PythonEnvironment([make] * 3, 0, 0, 50)) as env:
+        assert (env.reset().observation["steps"] > 0).all()
+    assert 0 < EnvBatch([make], [0]).measure_step_seconds() < np.inf
+    report = check_env(make, num_steps=30)
+    assert report.num_steps == 30 and not [x for x in report.problems if "forbidden" in x]
 
 
 def test_an_episode_that_ends_with_the_last_random_step_is_forgotten():

@@ -8,7 +8,7 @@ from absl import logging
 
 from alf.core.nest_utils import zeros_from_spec
 from alf.errors import ConfigError
-from alf.workers.games import ACTION_MASK
+from alf.workers.masks import ACTION_MASK
 
 
 def split_mask(observation, key):
