@@ -60,7 +60,7 @@ WRONG = {
     "alf.environments.load(3, batch_size=2)": 'Argument 1 to "load" has incompatible type "int"',
     'alf.load_agent("runs", checkpoint=1.5)': '"checkpoint" to "load_agent" has incompatible type "float"',
     "alf.ReplayLearner(alf.Callback())": 'Argument 1 to "ReplayLearner" has incompatible type "Callback"',
-    'alf.LearnerSettings(jit_compile="2")': 'has incompatible type "str"; expected "bool"',
+    'alf.LearnerSettings(debug_summaries="2")': 'has incompatible type "str"; expected "bool"',
     "alf.parse_config()": 'Missing positional argument "gin_files"',
     "alf.Trainor": 'Module has no attribute "Trainor"',
     "agent.predikt(0)": '"Agent" has no attribute "predikt"',

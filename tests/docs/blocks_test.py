@@ -37,7 +37,7 @@ pytestmark = pytest.mark.programs
 
 import_settings()
 
-NUM_NOT_RUN = 33  # blocks that say why they are not run
+NUM_NOT_RUN = 34  # blocks that say why they are not run
 LANGUAGES = {"python", "gin", "bash", "text", "cpp"}
 NO_SETTINGS = "plot", "replicate", "settings"
 BLOCKS = {path: read_blocks(path) for path in PAGES}

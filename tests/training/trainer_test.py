@@ -187,10 +187,13 @@ def do_run(root_dir, **kwargs):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A run of the asynchronous driver that shows each of 40 iterations, and another that goes on to 60."""
+    """A run with an actor that shows each of 40 iterations, and one that goes on to 60."""
     root_dir = tmp_path_factory.mktemp("run")
-    first = do_run(root_dir, stop={"num_iterations": 40}, summary_interval=0.0, experiment={"seed": 0})
-    return first, do_run(root_dir, stop={"num_iterations": 60}, experiment={"seed": 1})
+    parts = {"driver": functools.partial(build_driver, AsyncOffPolicyDriver, num_actor_queues=1)}
+    first = do_run(
+        root_dir, stop={"num_iterations": 40}, summary_interval=0.0, experiment={"seed": 0, **parts}
+    )
+    return first, do_run(root_dir, stop={"num_iterations": 60}, experiment={"seed": 1, **parts})
 
 
 def make_sync_trainer(root_dir):
