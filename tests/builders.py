@@ -53,11 +53,15 @@ def build_collectors(*args, **kwargs):
 def build_driver(driver_class, envs, policy, **kwargs):
     """Makes a driver; arguments that are fields of `DriverSettings` or `Monitoring` go there.
 
+    Without a number there is an actor: tests are of all parts.
+
     Args:
         driver_class: the class, or a callable like it, such as a part of this function.
         envs, **kwargs: the arguments.
         policy: the policy, or a learner, which becomes the attribute `learner` of the driver.
     """
+    if kwargs.get("settings") is None:
+        kwargs.setdefault("num_actor_queues", 1)
     for name, kind in (("settings", DriverSettings), ("monitoring", Monitoring)):
         kwargs[name] = take_fields(kind, kwargs, kwargs.get(name))
     if not hasattr(policy, "observe"):

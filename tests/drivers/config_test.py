@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from tf_agents.environments import random_py_environment
 
-from alf.drivers import AsyncOffPolicyDriver, EnvSpecs, SyncOffPolicyDriver
-from alf.environments import ArraySpec, BoundedArraySpec
+from alf.drivers import AsyncOffPolicyDriver, DriverSettings, EnvSpecs, SyncOffPolicyDriver
+from alf.environments import ArraySpec, BehaviorEnvironment, BoundedArraySpec, load
 from alf.errors import ConfigError, EnvError
 from alf.replay import make_replayer
 from alf.testing.fakes import (
@@ -33,6 +33,50 @@ def config_error(*texts):
 
 
 # --- Settings.
+
+
+class InPython(CountingEnvironment):
+    computes_in_python = True
+
+
+@pytest.mark.parametrize(
+    "envs, device, given, expected",
+    [
+        ([InPython, InPython], "CPU:0", {}, (1, 0)),
+        ([InPython, CountingEnvironment], "CPU:0", {}, (None, 0)),
+        ([InPython, InPython], "GPU:0", {}, (1, 1)),
+        ([InPython, InPython], "GPU:0", {"actor_device": "/cpu:0"}, (1, 0)),
+        ([InPython, InPython], "CPU:0", {"actor_queue_cap": 2}, (None, 1)),
+        ([InPython, InPython], "CPU:0", {"num_actor_queues": 2}, (None, 2)),
+        ([InPython, InPython], "CPU:0", {"start_spread": 1.0}, (None, 0)),
+        ([InPython, InPython], "CPU:0", {"num_env_threads": None, "num_actor_queues": 1}, (None, 1)),
+        ([CountingEnvironment] * 2, "CPU:0", {"num_env_threads": 2}, (2, 0)),
+    ],
+)
+def test_threads_and_actors_are_chosen_by_the_environments(envs, device, given, expected):
+    envs = [make(2, 5) for make in envs]
+    chosen = DriverSettings(**given).choose(envs, device)
+    assert (chosen.num_env_threads, chosen.num_actor_queues) == expected
+
+
+def test_a_driver_says_which_it_has_chosen(caplog):
+    caplog.set_level("INFO")
+    envs = [BehaviorEnvironment(InPython(2, 5), lambda *_: None) for _ in range(2)]
+    driver = AsyncOffPolicyDriver(envs, FrozenPolicy(envs[0]))
+    driver.stop()
+    assert driver.settings.count_threads(2) == (1, 0)
+    assert "2 groups of 2, threads: 1, actors: 0" in caplog.text
+
+
+def test_environments_say_where_they_compute():
+    makers = {
+        lambda: load("CartPole-v1", 2): True,
+        lambda: load("CartPole-v1", 2, num_workers=0): True,
+        lambda: load("CartPole-v1", 2, num_workers=1): False,
+    }
+    for make, expected in makers.items():
+        with make() as env:
+            assert env.computes_in_python == expected
 
 
 WRONG_SETTINGS = [
