@@ -11,6 +11,7 @@ from benchmarks.limits import loop
 from benchmarks.limits.sampling import NumpyPolicy, make_tensorflow
 
 _ENV = "CartPole-v1"
+_COMPILED = {"jit_compile": True}  # as after the first thousand updates of a run
 
 
 def _updates(make):
@@ -36,7 +37,7 @@ def _loop(name):
     """Seconds of a step of one environment, with the updates."""
     iterate, steps, _ = loop.MAKERS[name](presets.Preset(_ENV, name))
     return [
-        functools.partial(_time_alf, name, "training", 1, {}),
+        functools.partial(_time_alf, name, "training", 1, _COMPILED if name == "ppo" else {}),
         functools.partial(_time, iterate, steps),
     ]
 
@@ -60,14 +61,12 @@ def _time_alf(algorithm, part, count, settings, seconds):
 
 def _list_rows():
     """Returns a dict of callables, which make two callables (seconds) -> seconds: ALF and the program."""
-    # As after the first thousand updates of a run.
-    compiled = {"jit_compile": True}
-    pairs = {"updates PPO": functools.partial(presets.make_ppo, **compiled)}
+    pairs = {"updates PPO": functools.partial(presets.make_ppo, **_COMPILED)}
     for number in (1, 10):
         pairs[f"updates IMPALA, {number} a call"] = functools.partial(presets.make_impala, batches=number)
     for name, make in (("DQN", presets.make_dqn), ("SAC", presets.make_sac)):
         pairs[f"updates {name}, 1 a call"] = make
-        pairs[f"updates {name}, 16 a call"] = functools.partial(make, updates=16, **compiled)
+        pairs[f"updates {name}, 16 a call"] = functools.partial(make, updates=16, **_COMPILED)
     found = {name: functools.partial(_updates, make) for name, make in pairs.items()}
     for size in (1, 8, 32):
         for how in ("TensorFlow", "NumPy"):
