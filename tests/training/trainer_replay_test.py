@@ -172,7 +172,7 @@ WRONG = [
         dict(checkpoint_replay_buffer=True, **UNROLLS),
         "replay_buffer is True, but exp_replayer is 'one_time'",
     ),
-    (dict(num_envs=0), "Experiment.num_envs is 0: .* num_collectors or an offline_buffer"),
+    (dict(num_envs=0), "Experiment.num_envs is 0: .*offline_buffer.*num_collectors"),
     (dict(offline_buffer_length=3), "Experiment.offline_buffer_length is set, but offline_buffer is"),
     (dict(offline_buffer="x", offline_buffer_length=0), "Experiment.offline_buffer_length is 0: it must be"),
 ]
