@@ -185,11 +185,14 @@ def do_run(root_dir, **kwargs):
     return Run(trainer, began, read_state(trainer), result, events, messages, seconds)
 
 
+WITH_ACTOR = {"driver": functools.partial(build_driver, AsyncOffPolicyDriver, num_actor_queues=1)}
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """A run with an actor that shows each of 40 iterations, and one that goes on to 60."""
     root_dir = tmp_path_factory.mktemp("run")
-    parts = {"driver": functools.partial(build_driver, AsyncOffPolicyDriver, num_actor_queues=1)}
+    parts = WITH_ACTOR
     first = do_run(
         root_dir, stop={"num_iterations": 40}, summary_interval=0.0, experiment={"seed": 0, **parts}
     )
@@ -341,7 +344,8 @@ def list_stages(trainer):
 
 
 def test_a_run_of_one_iteration_has_a_point_of_each_name(tmp_path, runs):
-    trainer = make_trainer(tmp_path, stop={"num_iterations": 1}, learner=CountingLearner)
+    parts = {"stop": {"num_iterations": 1}, "experiment": WITH_ACTOR}
+    trainer = make_trainer(tmp_path, learner=CountingLearner, **parts)
     train, deadline = trainer.learner.train, time.monotonic() + 60
 
     def train_late():
