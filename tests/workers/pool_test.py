@@ -234,8 +234,8 @@ def test_an_exception_that_cannot_be_pickled_arrives_as_text(pool):
         step(pool, envs.raise_not_picklable)
     text = "".join(traceback.format_exception(info.value))
     assert "in raise_not_picklable" in text
-    # Either worker may be the first to answer.
-    assert re.search(r"raised by environment \d+, step 1", text) or sys.version_info < (3, 11)
+    # Either worker may be the first to answer, and their steps are those of the tests before.
+    assert re.search(r"raised by environment \d+, step \d+", text) or sys.version_info < (3, 11)
 
 
 def test_commands_after_an_exception_are_not_answered_by_it(pool):
