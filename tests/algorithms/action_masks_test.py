@@ -9,11 +9,12 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, SacAlgorithm
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
-from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
+from alf.data_structures import FIRST, LAST, MID, TimeStep
 from alf.errors import ConfigError
 from alf.networks import GRU, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import ObservationNormalizer, Pipeline
+from tests.algorithms.replayed import list_transitions, make_replayed
 
 SEEN = tf.TensorSpec((4,), tf.float32)
 OBSERVATION = {"seen": SEEN, "mask": tf.TensorSpec((3,), tf.int8)}
@@ -64,23 +65,7 @@ def make_experience(algorithm):
     weight[:-1] = (STEP_TYPE[1:] != FIRST) * rng.uniform(0.5, 2.0, B)
     discount = np.ones(shape, np.float32)
     discount[1, 0] = 0.0
-    state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec.train
-    )
-    rows = Experience(
-        step_type=STEP_TYPE,
-        reward=rng.normal(size=shape).astype(np.float32),
-        discount=discount,
-        observation={"seen": rng.normal(size=(*shape, 4)).astype(np.float32), "mask": mask},
-        prev_action=action,
-        env_id=np.zeros(shape, np.int32),
-        action=action,
-        info=(),
-        policy_version=np.zeros(shape, np.int64),
-        state=PolicyState(),
-        weight=weight,
-    )
-    return tf.nest.map_structure(tf.constant, rows)._replace(state=PolicyState(train=state))
+    return make_replayed(algorithm, rng, STEP_TYPE, discount, weight, action, mask)
 
 
 def loss_of(algorithm, experience):
@@ -99,21 +84,6 @@ def allowed_of(experience):
     return mask | ~mask.any(axis=-1, keepdims=True)
 
 
-def list_transitions(experience, n):
-    """Yields t, b, the sum of rewards, the factor of the value, and the row of it."""
-    reward, env_discount = experience.reward.numpy(), experience.discount.numpy()
-    for t in range(L - n + 1):
-        for b in range(B):
-            if STEP_TYPE[t + 1, b] == FIRST:
-                continue
-            total, factor, k = 0.0, 1.0, t
-            while k < t + n and STEP_TYPE[k + 1, b] != FIRST:
-                total += factor * reward[k + 1, b]
-                factor *= DISCOUNT * env_discount[k + 1, b]
-                k += 1
-            yield t, b, total, factor, k
-
-
 @pytest.mark.parametrize(
     "n, double, rnn",  # every two of them meet in all their values
     [(1, True, None), (1, False, GRU), (3, True, GRU), (3, False, None)],
@@ -126,7 +96,7 @@ def test_targets_of_dqn_are_values_of_allowed_actions(n, double, rnn):
     target_q = evaluate(algorithm._target_network, experience, state)
     allowed, losses, mattered = allowed_of(experience), [], 0
     errors = [[] for _ in range(B)]
-    for t, b, total, factor, k in list_transitions(experience, n):
+    for t, b, total, factor, k in list_transitions(experience, n, DISCOUNT):
         chooser = (q if double else target_q)[k, b]
         best = max(np.flatnonzero(allowed[k, b]), key=lambda i: chooser[i])
         mattered += best != np.argmax(chooser)
@@ -154,7 +124,7 @@ def test_losses_of_sac_are_sums_over_allowed_actions(n, target_entropy, rnn):
     )
     allowed, alpha = allowed_of(experience), 0.4
     parts = {"critic_loss": [], "actor_loss": [], "alpha_loss": []}
-    for t, b, total, factor, k in list_transitions(experience, n):
+    for t, b, total, factor, k in list_transitions(experience, n, DISCOUNT):
 
         def policy(row, b=b):
             """The allowed actions of a row, with their probabilities."""

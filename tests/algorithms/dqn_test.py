@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
-from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
+from alf.data_structures import FIRST, LAST, MID, PolicyState, TimeStep
 from alf.errors import ConfigError
 from alf.learner import optimizers
 from alf.networks import GRU, LSTM, QValueNetwork
@@ -19,6 +19,7 @@ from alf.policies import EpsilonGreedyPolicy
 from alf.replay import PrioritizedReplayer
 from alf.schedules import LinearSchedule
 from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
+from tests.algorithms.replayed import list_transitions, make_replayed, shorten
 from tests.builders import build_learner
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
@@ -56,27 +57,8 @@ def make_experience(algorithm, length=L, seed=0, importance=True):
     weight[:-1] = STEP_TYPE[1:] != FIRST
     if importance:
         weight *= rng.uniform(0.5, 2.0, B).astype(np.float32)
-    action = rng.integers(1, 4, shape)
-    rows = Experience(
-        step_type=STEP_TYPE,
-        reward=rng.normal(size=shape).astype(np.float32),
-        discount=DISCOUNT,
-        observation=rng.normal(size=(*shape, 4)).astype(np.float32),
-        prev_action=action,
-        env_id=np.zeros(shape, np.int32),
-        action=action,
-        info=(),
-        policy_version=np.zeros(shape, np.int64),
-        state=PolicyState(),
-        weight=weight,
-    )
-    rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
-    state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec.train
-    )
-    weight = rows.weight.numpy()
-    weight[-1] = 0
-    return rows._replace(state=PolicyState(train=state), weight=tf.constant(weight))
+    rows = make_replayed(algorithm, rng, STEP_TYPE, DISCOUNT, weight, rng.integers(1, 4, shape))
+    return shorten(rows, length)
 
 
 def change(algorithm, scale=0.5):
@@ -90,26 +72,16 @@ def literal_loss(algorithm, experience, n, double, huber_delta, discount=0.9):
     """Loss and priorities, transition by transition."""
     q = algorithm.policy.network(experience.observation)[0].numpy().astype(np.float64)
     target_q = algorithm._target_network(experience.observation)[0].numpy().astype(np.float64)
-    reward, env_discount = experience.reward.numpy(), experience.discount.numpy()
-    length, losses, errors = experience.reward.shape[0] - 1, [], [[] for _ in range(B)]
-    for t in range(length - n + 1):
-        for b in range(B):
-            if STEP_TYPE[t + 1, b] == FIRST:
-                continue
-            target, factor, k = 0.0, 1.0, t
-            while k < t + n and STEP_TYPE[k + 1, b] != FIRST:
-                target += factor * reward[k + 1, b]
-                factor *= discount * env_discount[k + 1, b]
-                k += 1
-            best = np.argmax((q if double else target_q)[k, b])
-            target += factor * target_q[k, b, best]
-            error = target - q[t, b, experience.action[t, b] - 1]
-            errors[b].append(abs(error))
-            if huber_delta is not None and abs(error) > huber_delta:
-                loss = huber_delta * (abs(error) - huber_delta / 2)
-            else:
-                loss = error**2 / 2
-            losses.append(experience.weight[t, b] * loss)
+    losses, errors = [], [[] for _ in range(B)]
+    for t, b, total, factor, k in list_transitions(experience, n, discount):
+        best = np.argmax((q if double else target_q)[k, b])
+        error = total + factor * target_q[k, b, best] - q[t, b, experience.action[t, b] - 1]
+        errors[b].append(abs(error))
+        if huber_delta is not None and abs(error) > huber_delta:
+            loss = huber_delta * (abs(error) - huber_delta / 2)
+        else:
+            loss = error**2 / 2
+        losses.append(experience.weight[t, b] * loss)
     return np.mean(losses), [np.mean(e) if e else 0.0 for e in errors]
 
 

@@ -12,13 +12,14 @@ import tensorflow as tf
 from alf.algorithms import SacAlgorithm
 from alf.algorithms.sac import pass_gradient_to_input_only
 from alf.core.nest_utils import BoundedTensorSpec, zeros_from_spec
-from alf.data_structures import FIRST, LAST, MID, Experience, PolicyState, TimeStep
+from alf.data_structures import FIRST, LAST, MID, PolicyState, TimeStep
 from alf.errors import ConfigError
 from alf.learner import optimizers
 from alf.networks import GRU, LSTM, CriticsNetwork, PolicyNetwork
 from alf.policies import Agent, SacPolicy
 from alf.testing.toy_environments import MatchObservationEnvironment
 from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
+from tests.algorithms.replayed import make_replayed, shorten
 from tests.builders import build_learner
 
 OBSERVATION = tf.TensorSpec((4,), tf.float32)
@@ -72,26 +73,8 @@ def make_experience(algorithm, length=L, seed=0):
         action = rng.integers(1, 4, shape)
     else:
         action = rng.uniform(BOX.minimum, BOX.maximum, (*shape, 2)).astype(np.float32)
-    rows = Experience(
-        step_type=STEP_TYPE,
-        reward=rng.normal(size=shape).astype(np.float32),
-        discount=DISCOUNT,
-        observation=rng.normal(size=(*shape, 4)).astype(np.float32),
-        prev_action=action,
-        env_id=np.zeros(shape, np.int32),
-        action=action,
-        info=(),
-        policy_version=np.zeros(shape, np.int64),
-        state=PolicyState(),
-        weight=weight,
-    )
-    rows = tf.nest.map_structure(lambda x: tf.constant(x[: length + 1]), rows)
-    state = tf.nest.map_structure(
-        lambda s: tf.constant(rng.normal(size=(B, *s.shape)), s.dtype), algorithm.policy.state_spec.train
-    )
-    weight = rows.weight.numpy()
-    weight[-1] = 0
-    return rows._replace(state=PolicyState(train=state), weight=tf.constant(weight))
+    rows = make_replayed(algorithm, rng, STEP_TYPE, DISCOUNT, weight, action)
+    return shorten(rows, length)
 
 
 def change(algorithm, scale=0.5):
