@@ -222,7 +222,7 @@ def contain(error: BaseException, name: str) -> BaseException:
 def describe_error(error: BaseException) -> str:
     """Returns the class and the text of an exception; only the class if its `__str__` raises.
 
-    In place of a text that is empty, as that of an `assert`, it names the line of the user's code.
+    In place of an empty text, such as an `assert` has, it names the line of the user's code.
     """
     name = type(error).__name__
     try:

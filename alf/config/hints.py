@@ -91,7 +91,7 @@ def translate(name, near=""):
 
 
 def means(name, setting):
-    """Returns whether a name is that of a setting, here or in another library; `setting` is a full name."""
+    """Returns whether a setting has a name, here or in another library; `setting` is its full name."""
     return setting.endswith(f".{name}") or any(x.setting == setting for x in find_translations(name))
 
 

@@ -101,7 +101,7 @@ class GroupOptimizer(tf.Module):
                 tf.cond(is_due, step, lambda: None)
 
     def _check_names(self, what, names):
-        """Raises ConfigError if a name of `what` is not that of a group with an optimizer of its own."""
+        """Raises ConfigError if a name of `what` names no group with an optimizer of its own."""
         if unknown := [name for name in names if name not in self._optimizers]:
             raise ConfigError(
                 f"{what}: no optimizer has the group {unknown[0]!r} for itself; "

@@ -270,23 +270,21 @@ class Learner(tf.Module, abc.ABC):
 
     def _train_on(self, inputs, count, *static):
         """Makes `count` updates by `_make_updates`; returns its result."""
-        if self._loop.compiles(count, int(self.progress.updates)):
-            dropped, start = int(self.dropped_steps), time.monotonic()
-            self._loop.make_copies(self)
-            try:
-                result = self._compiled(inputs, True, *static)
-            except (CannotCompileError, tf.errors.OpError) as error:
-                if static in self._graphs_run:
-                    raise
-                self._loop.fall_back(error)
-                self.dropped_steps.assign(dropped)  # which were counted before the program was compiled
-            else:
-                if static not in self._graphs_run:
-                    self._graphs_run.add(static)
-                    seconds = time.monotonic() - start
-                    logging.info("XLA compiled the updates, %d in a call, in %.1f s", count, seconds)
-                return result
-        return self._graph(inputs, False, *static)
+        if not self._loop.compiles(count, self.progress.updates):
+            return self._graph(inputs, False, *static)
+        if static in self._graphs_run:
+            return self._compiled(inputs, True, *static)
+        dropped, start = int(self.dropped_steps), time.monotonic()
+        self._loop.make_copies(self)
+        try:
+            result = self._compiled(inputs, True, *static)
+        except (CannotCompileError, tf.errors.OpError) as error:
+            self._loop.fall_back(error)
+            self.dropped_steps.assign(dropped)  # which were counted before the program was compiled
+            return self._graph(inputs, False, *static)
+        self._graphs_run.add(static)
+        logging.info("XLA compiled the updates, %d in a call, in %.1f s", count, time.monotonic() - start)
+        return result
 
     def _trace_updates(self, *args):
         """Calls `_make_updates` of a learner in the graph; its draws are `stream` at the count of updates."""

@@ -29,7 +29,7 @@ class LearnerSettings:
         jit_compile: whether XLA compiles all updates of a call of `train` into one program. Small layers
             become several times as fast. It takes some seconds, once. "auto" does it after 1000 updates on
             CPUs, where `train` makes at least four updates, unless there are convolutions or large products,
-            at which XLA is no faster there. Where XLA cannot, as with `debug_summaries`, with
+            which XLA does not make faster there. Where XLA cannot, as with `debug_summaries`, with
             `tf.debugging.Assert` or with Python code in a loss, the log says why, and the updates are made
             without it.
         train_step_counter: `tf.Variable`, an int64 scalar that the user owns. Each update adds 1 to it.

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from alf.data_structures import PolicyState
 from alf.ops import draws
-from alf.ops.gather import gather
+from alf.ops.gather import gather, gather_columns
 
 
 def merge_unrolls(experience):
@@ -82,12 +82,7 @@ def shuffle_in_parts(num_columns, num_epochs, num_minibatches, stream, num_updat
 
 
 def select_columns(batch, columns):
-    """Selects columns, int32 [N], of a pair of an `Experience` of [T+1, B, ...] and a nest of [T+1, B, ...].
-
-    The state of the `Experience`, which it keeps, is [B, ...].
-    """
+    """Selects columns, int32 [N], of an `Experience` and a nest of [T+1, B, ...], the pair `batch`."""
     experience, prepared = batch
-    rows = experience._replace(state=()), prepared
-    rows, prepared = tf.nest.map_structure(lambda x: gather(x, columns, axis=1), rows)
-    state = tf.nest.map_structure(lambda x: tf.gather(x, columns), experience.state)
-    return rows._replace(state=state), prepared
+    prepared = tf.nest.map_structure(lambda x: gather(x, columns, axis=1), prepared)
+    return gather_columns(experience, columns), prepared

@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import numpy as np
 import tensorflow as tf
 
 from alf.algorithms import Algorithm
@@ -21,10 +22,12 @@ from alf.learner.learner_settings import LearnerSettings
 from alf.learner.optimizers import OptimizerSetting
 from alf.ops import draws
 from alf.replay import SequenceReplayer
+from alf.replay.replayer import Sequences
 
 # The most updates whose sequences are read at the same time, and bytes of these. Each call of `train` with
 # more updates counts 3, each other one -1, and above so many points the number grows.
 _MOST_AT_ONCE, _MOST_BYTES, _PATIENCE = 64, 2**26, 9
+_IN_TURN = 4  # updates at a time in passes over a buffer: one trace serves it while it grows
 
 
 @configurable("alf.learner")
@@ -185,27 +188,56 @@ class ReplayLearner(Learner):
 
     def _train_on_part(self, replayer, num_updates):
         """Makes updates from a replayer, or passes over it; returns the summary, empty without updates."""
-        if not self._takes_all:
+        if self._takes_all:
+            calls = self._choose_in_turn(replayer, num_updates)
+        else:
             self._choose_at_once(num_updates)
-        elif num_updates:
-            num_sequences = int(tf.size(replayer.all_sequences(self._length).start))
-            num_updates *= -(-num_sequences // self._size)
-            self._num_at_once = self._most_at_once
-        summaries, start = [], int(self.progress.updates)
-        for first in range(0, num_updates, self._num_at_once or 1):
-            count = min(self._num_at_once, num_updates - first)
-            # Tensors, because a fractional ratio gives another number at each call: one trace serves all
-            # numbers.
-            inputs = tuple(map(tf.constant, (first, count, start)))
             at_once = self._num_at_once
+            calls = [(min(at_once, num_updates - i), ()) for i in range(0, num_updates, at_once or 1)]
+        # Tensors, because a fractional ratio gives another number at each call: one trace serves all numbers.
+        summaries = []
+        for count, chosen in calls:
+            inputs, at_once = (tf.constant(count), chosen), self._num_at_once
             summaries.append((count, self._train_on(inputs, at_once, replayer, at_once)))
         if len(summaries) < 2:
             return summaries[0][1] if summaries else {}
         # The mean over all updates.
+        total = sum(count for count, _ in summaries)
         return {
-            name: tf.add_n([count * summary[name] for count, summary in summaries]) / num_updates
+            name: tf.add_n([count * summary[name] for count, summary in summaries]) / total
             for name in summaries[0][1]
         }
+
+    def _choose_in_turn(self, replayer, num_passes):
+        """Chooses the sequences of the updates of passes over a buffer, which is shuffled for each pass.
+
+        Yields:
+            the number of the next updates, an int; and `Sequences` of [N * size] with bool [N * size], which
+            is False for sequences that only fill the last update of a pass, or the last of N updates.
+        """
+        self._num_at_once = number = min(_IN_TURN, self._most_at_once)
+        with tf.device(HOST):
+            sequences = [x.numpy() for x in replayer.all_sequences(self._length)]
+            count, updates, stream = len(sequences[0]), self.progress.updates, self.stream.spawn(1)
+            if not count:
+                return
+            num_parts = -(-count // self._size)  # of a pass
+            orders = []
+            for i in range(num_passes):
+                with stream.at([(0, updates + i * num_parts)]):
+                    orders.append(draws.shuffle(tf.range(count)).numpy())
+        # Whole parts, which repeat the first sequences of their pass, and then whole calls.
+        rows = np.concatenate([np.resize(order, num_parts * self._size) for order in orders])
+        is_new = np.tile(np.arange(num_parts * self._size) < count, num_passes)
+        num_updates, step = num_passes * num_parts, number * self._size
+        for first in range(0, num_updates, number):
+            part = slice(first * self._size, first * self._size + step)
+            missing = step - len(rows[part])
+            chosen = np.resize(rows[part], step)
+            with tf.device(HOST):
+                used = tf.constant(np.pad(is_new[part], (0, missing)))
+                given = Sequences(*(tf.constant(x[chosen]) for x in sequences)), used
+            yield min(number, num_updates - first), given
 
     def _choose_at_once(self, num_updates):
         """Chooses for how many updates sequences are read at the same time, before so many updates."""
@@ -220,19 +252,18 @@ class ReplayLearner(Learner):
     def _make_updates(self, inputs, compiles, replayer, number):
         """Makes at most `number` updates in the graph with sequences that are read before the first of them.
 
-        `inputs` are int32 scalars: with `whole_replay_buffer_training` the first minibatch in the passes over
-        the buffer; the number of updates; the count of updates when the passes began.
+        `inputs` are the number of updates, an int32 scalar, and with `whole_replay_buffer_training` what
+        `_choose_in_turn` has chosen.
         """
-        policy, (first, num_updates, start) = self.policy, inputs
+        policy, (num_updates, given) = self.policy, inputs
         # The buffer is in main memory, and so is all that finds rows in it: only the batch leaves.
         with tf.device(HOST):
             if self._takes_all:
-                chosen, used = self._choose_in_turn(replayer, first, start, number)
+                chosen, used = given
                 batch, weight = replayer.gather(chosen, self._length), 1.0
             else:
                 batch, chosen, weight = replayer.sample(self._size, self._length, self.progress, number)
-                used = tf.constant(True)
-            used &= tf.range(number * self._size) < num_updates * self._size
+                used = tf.range(number * self._size) < num_updates * self._size
             weight *= tf.cast(used, tf.float32)
         # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
         # date. A file may hold info and recurrent states that this policy does not have.
@@ -252,35 +283,6 @@ class ReplayLearner(Learner):
                 chosen = tf.nest.map_structure(lambda x: tf.boolean_mask(x, used), chosen)
                 replayer.update_priorities(chosen, tf.boolean_mask(tf.reshape(priority, (-1,)), used))
         return {**summary, **lag}
-
-    def _choose_in_turn(self, replayer, first, start, number):
-        """Chooses the sequences of `number` minibatches in passes over a buffer, which is shuffled for each.
-
-        Returns:
-            `Sequences` of [number * size]; bool [number * size], False where the last minibatch of a pass,
-            which is not full, repeats sequences.
-        """
-        sequences, stream = replayer.all_sequences(self._length), self.stream.spawn(1)
-        count = tf.size(sequences.start)
-        num_parts = -(-count // self._size)  # of a pass
-
-        def shuffle(i):
-            # At the count of updates when the pass begins: its order is the same in each call.
-            with stream.at([(0, start + i - i % num_parts)]):
-                return draws.shuffle(tf.range(count))
-
-        def choose(i, order, chosen, is_new):
-            order = tf.cond(i % num_parts == 0, lambda: shuffle(i), lambda: order)
-            places = i % num_parts * self._size + tf.range(self._size)
-            chosen = chosen.write(i - first, tf.gather(order, places % count))
-            return i + 1, order, chosen, is_new.write(i - first, places < count)
-
-        arrays = [tf.TensorArray(dtype, number, element_shape=(self._size,)) for dtype in (tf.int32, tf.bool)]
-        _, _, chosen, is_new = tf.while_loop(
-            lambda i, *_: i < first + number, choose, (first, shuffle(first), *arrays), parallel_iterations=1
-        )
-        chosen, is_new = tf.reshape(chosen.stack(), (-1,)), tf.reshape(is_new.stack(), (-1,))
-        return tf.nest.map_structure(lambda x: tf.gather(x, chosen), sequences), is_new
 
     def _count_at_once(self, replayer):
         """Returns the most updates whose sequences are read at the same time, an int."""

@@ -66,12 +66,13 @@ class UpdateLoop:
         # variables themselves.
         self._variables, self._copies = {}, {}
 
-    def compiles(self, count, num_before):
-        """Returns whether XLA compiles the next `count` updates, after `num_before` updates of a run."""
+    def compiles(self, count, updates):
+        """Returns whether XLA compiles `count` updates after the first `updates`, an int or a variable."""
+        if not self._is_compilable or self._is_forced:
+            return self._is_compilable
         # By the count of updates and not by the calls of this process: a run that continues goes the way
-        # that it would have gone without a stop.
-        is_worth = count >= FEWEST_UPDATES and num_before >= PLAIN_UPDATES and not self._is_large
-        return self._is_compilable and (self._is_forced or is_worth)
+        # that it would have gone without a stop. The variable is read last: at each call that costs time.
+        return count >= FEWEST_UPDATES and not self._is_large and int(updates) >= PLAIN_UPDATES
 
     def make_copies(self, learner):
         """Makes the copies for XLA of all variables of a learner, before a graph is traced."""
@@ -142,8 +143,9 @@ class UpdateLoop:
         # a loop. That makes convolutions a third slower.
         step = tf.function(lambda i: self._update(find(i), fails), autograph=False)
         step = step.get_concrete_function(tf.TensorSpec((), tf.int32))
-        large = count_flops_of(step.graph.get_operations()) > _MOST_FLOPS
-        self._is_large = large or find_operation(step.graph, _SLOWER) is not None
+        if self._is_compilable:
+            large = count_flops_of(step.graph.get_operations()) > _MOST_FLOPS
+            self._is_large = large or find_operation(step.graph, _SLOWER) is not None
         written = [] if fails else self._check_compilable(step)
 
         def make_update(i):
@@ -164,9 +166,7 @@ class UpdateLoop:
 
         def body(i, totals, arrays, _, is_finite):
             summary, priority, is_finite = make_update(i)
-            # A sum with what is not finite would hide the averages of the updates before.
-            added = tf.nest.map_structure(lambda x: tf.where(is_finite, x, tf.zeros_like(x)), summary)
-            totals = tf.nest.map_structure(tf.add, totals, added)
+            totals = tf.nest.map_structure(tf.add, totals, summary)
             arrays = tf.nest.map_structure(lambda array, x: array.write(i, x), arrays, priority)
             return i + tf.cast(is_finite, tf.int32), totals, arrays, self._stop(summary), is_finite
 

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""gather: `tf.gather` that keeps images on a GPU."""
+"""gather: `tf.gather` that keeps images on a GPU; gather_columns: of an `Experience`."""
 
 import tensorflow as tf
 
@@ -28,3 +28,15 @@ def gather(x, indices, axis=0):
     found = tf.reshape(found, tf.concat([tf.shape(found)[:-2], row], 0))
     found.set_shape(shape)
     return found
+
+
+def gather_columns(experience, columns, take=gather):
+    """Selects columns of an `Experience` of [T+1, B, ...] whose state, as it is at row 0, is [B, ...].
+
+    Args:
+        experience: the `Experience`.
+        columns: integer tensor [N].
+        take: `gather`, or `tf.gather` for experience in main memory.
+    """
+    rows = tf.nest.map_structure(lambda x: take(x, columns, axis=1), experience._replace(state=()))
+    return rows._replace(state=tf.nest.map_structure(lambda x: take(x, columns), experience.state))

@@ -3,6 +3,7 @@
 
 from typing import Annotated, Any
 
+import numpy as np
 import tensorflow as tf
 
 from alf.config.kinds import Above, AtMost
@@ -11,6 +12,7 @@ from alf.core.annotations import Array
 from alf.core.nest_utils import concat, find_mismatch
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
+from alf.ops.gather import gather_columns
 from alf.replay.replayer import SequenceReplayer, Sequences
 from alf.schedules import Progress, Tunable
 
@@ -88,7 +90,7 @@ class HybridReplayer(SequenceReplayer):
         online, offline = (Sequences(*(tf.gather(x, part) for x in sequences)) for part in parts)
         batch = _join(self._online.gather(online, length), self.offline.gather(_flip_env(offline), length))
         order = tf.math.invert_permutation(order)
-        return _select(batch, order)
+        return gather_columns(batch, order, tf.gather)
 
     def sample(
         self, batch_size: int, length: int, progress: Progress, num_batches: int = 1
@@ -108,11 +110,11 @@ class HybridReplayer(SequenceReplayer):
         if num_batches == 1:
             return joined, *drawn
         # All online parts are in front: each batch gets its own two parts.
-        parts = tf.range(num_batches * num_online), tf.range(num_batches * num_offline)
-        parts = tf.reshape(parts[0], (num_batches, -1)), tf.reshape(parts[1], (num_batches, -1))
-        order = tf.reshape(tf.concat([parts[0], num_batches * num_online + parts[1]], axis=1), (-1,))
+        columns = np.arange(num_batches * batch_size)
+        parts = np.split(columns, [num_batches * num_online])
+        order = np.concatenate([x.reshape(num_batches, -1) for x in parts], axis=1).ravel()
         drawn = tf.nest.map_structure(lambda x: tf.gather(x, order), drawn)
-        return _select(joined, order), *drawn
+        return gather_columns(joined, order, tf.gather), *drawn
 
     def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
         # The offline replayer's draws do not change.
@@ -134,12 +136,6 @@ class HybridReplayer(SequenceReplayer):
 
     def load(self, path: str) -> None:
         self._online.load(path)
-
-
-def _select(batch, columns):
-    """Returns the columns, int [N], of an `Experience` of [T+1, B, ...] with a state of [B, ...]."""
-    time_steps = tf.nest.map_structure(lambda x: tf.gather(x, columns, axis=1), batch._replace(state=()))
-    return time_steps._replace(state=tf.nest.map_structure(lambda x: tf.gather(x, columns), batch.state))
 
 
 def check_same_rows(ours, theirs):

@@ -53,14 +53,14 @@ class CountingReplayLearner(ReplayLearner):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.sources = collections.deque()
-        self._train_on = self._count_updates
 
-    def _count_updates(self, inputs, _, replayer, number):
-        first, count, _ = map(int, inputs)
-        if not first:
-            self.sources.append(replayer)
-        assert 0 < count <= number
-        self.progress.updates.assign_add(count)
+    def _train_on_part(self, replayer, num_updates):
+        if not num_updates:
+            return {}
+        self.sources.append(replayer)
+        if self._takes_all:  # so many passes
+            num_updates *= -(-len(replayer.all_sequences(self._length).start) // self._size)
+        self.progress.updates.assign_add(num_updates)
         return {"loss": 0.0, **LAGS}
 
 
