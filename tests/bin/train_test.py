@@ -139,7 +139,8 @@ def test_trains_saves_and_continues(tmp_path, forks):
     assert f"tensorboard --logdir {root_dir}\n" in first.stderr
     log, table = first.stderr.split("where the time went:\n")
     for line in log.splitlines():  # nothing of TensorFlow's, neither when it starts nor when it saves
-        assert re.match(r"I\d{4} [\d:.]+ \d+ (trainer|progress|progress_bar)\.py:\d+\] ", line), line
+        files = "trainer|progress|progress_bar|async_off_policy_driver"
+        assert re.match(rf"I\d{{4}} [\d:.]+ \d+ ({files})\.py:\d+\] ", line), line
     assert "BalancedReturn" in table
     for line in table.splitlines():  # what it is and a figure, and nothing else
         assert re.search(r"\S  +\S", line), line

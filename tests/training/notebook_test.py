@@ -114,6 +114,7 @@ def test_a_wrong_setting_is_its_message_and_the_users_line(notebook):
 
 
 def test_an_error_of_an_environment_comes_without_notices(notebook):
-    (line,) = notebook.read(BREAKS, "stdout").splitlines()
-    assert line.startswith("trains in ") and not notebook.read(BREAKS, "stderr")
+    first, last = notebook.read(BREAKS, "stdout").splitlines()
+    assert first.startswith("trains in ") and last.endswith(": ended after 0 environment steps, ValueError")
+    assert not notebook.read(BREAKS, "stderr")
     assert notebook.read(BREAKS, "error").endswith("my error\nraised by environment 0, step 1")
