@@ -85,7 +85,7 @@ class AsyncOffPolicyDriver(Driver):
             collectors.check_all_answer(settings.mode)
         num_loops, num_actors = settings.count_threads(num_groups)
         logging.info(
-            "environments: %d groups of %d, threads: %d, actors: %d (num_groups, num_env_threads and "
+            "groups: %d of %d environments, threads: %d, actors: %d (num_groups, num_env_threads and "
             "num_actor_queues choose others)",
             num_groups,
             specs.batch_size,
@@ -95,7 +95,7 @@ class AsyncOffPolicyDriver(Driver):
         # Each loop occupies a thread of TensorFlow, also while it waits. The learner must still find threads.
         num_threads = num_loops + num_actors + settings.prefetch
         reserve_threads(num_threads + SPARE_THREADS + count_nested_threads(self._envs))
-        self._num_unrolls = self._num_sources if settings.is_ordered else settings.learn_queue_cap
+        self._num_unrolls = settings.count_unrolls(self._num_sources)
         num_steps = self._num_unrolls * self._unroll_length
         self._max_batches = settings.find_max_batches(self._num_sources, num_steps)
         self.batch_shape = self._num_unrolls, self._unroll_length, specs.batch_size

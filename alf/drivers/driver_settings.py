@@ -47,7 +47,7 @@ class DriverSettings:
             `actor_queue_cap` is 1, else 1.
         actor_queue_cap: K, environment threads that an actor answers at a time. 1 gives the quickest answer;
             more costs less for each. num_actor_queues * K is at most the number of environment threads.
-        learn_queue_cap: Q, unrolls of a batch; at most the number of groups.
+        learn_queue_cap: Q, unrolls of a batch; at most the number of groups. None: as many as groups.
         max_waiting_batches: batches that may wait in the learn queue. When it is full, environments wait.
         max_unroll_length: in the mode "poll", the most steps of each environment that `collect` takes, on
             average over the environments. None: it takes all that wait.
@@ -77,7 +77,7 @@ class DriverSettings:
     num_env_threads: PositiveInt | Literal["auto"] | None = "auto"
     num_actor_queues: NonNegativeInt | Literal["auto"] = "auto"
     actor_queue_cap: PositiveInt = 1
-    learn_queue_cap: PositiveInt = 1
+    learn_queue_cap: PositiveInt | None = 1
     max_waiting_batches: PositiveInt = 1
     max_unroll_length: PositiveInt | None = None
     parameter_update_period: PositiveInt | None = None
@@ -120,6 +120,10 @@ class DriverSettings:
         """Returns the numbers of threads that step so many environments, and of actors, after `choose`."""
         threads, actors = self._numbers()
         return min(num_groups, threads or num_groups), actors if num_groups else 0
+
+    def count_unrolls(self, num_sources: int) -> int:
+        """Returns Q, the unrolls of a batch, for so many batched environments of all processes."""
+        return num_sources if self.is_ordered else self.learn_queue_cap or num_sources
 
     def _numbers(self) -> tuple[Any, Any]:
         return self.num_env_threads, self.num_actor_queues
@@ -183,7 +187,7 @@ class DriverSettings:
                 f"num_actor_queues = {num_threads} / {num_actors}, not {capacity}: an actor would wait for "
                 "environments that have collected"
             )
-        if not self.is_ordered and self.learn_queue_cap > num_sources:
+        if self.count_unrolls(num_sources) > num_sources:
             raise ConfigError(
                 f"learn_queue_cap is {self.learn_queue_cap}, more than num_groups = {num_sources}: the "
                 "learner would wait for several unrolls of the same environment"

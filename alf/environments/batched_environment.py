@@ -80,6 +80,10 @@ class BatchedEnvironment:
     def batch_size(self) -> int:
         return self._batch_size
 
+    def would_compute_in_python(self, batch_size: int) -> bool:
+        """Whether `computes_in_python` would hold of such an environment with another `batch_size`."""
+        return self.computes_in_python
+
     def observation_spec(self) -> NestedSpec:
         return self._observation_spec
 
@@ -217,6 +221,10 @@ class EnvironmentWrapper(BatchedEnvironment):
     @property
     def computes_in_python(self) -> bool:  # type: ignore[override]
         return getattr(self._env, "computes_in_python", False)
+
+    def would_compute_in_python(self, batch_size: int) -> bool:
+        own = getattr(self._env, "would_compute_in_python", lambda _: self.computes_in_python)
+        return own(batch_size)
 
     def seed(self, seed: int | None, first_index: int = 0) -> None:
         # Not every environment that users wrap has the second argument.

@@ -100,6 +100,10 @@ class MultiAgentEnvironment(BatchedEnvironment):
         """Sets an attribute of each game; in later workers, too."""
         self._env.set_attr(name, value)
 
+    def would_compute_in_python(self, batch_size: int) -> bool:
+        """Whether `computes_in_python` would hold of so many games."""
+        return self._env.would_compute_in_python(batch_size)
+
     def close(self) -> None:
         """Closes the games and ends the workers; may be called again."""
         self._env.close()

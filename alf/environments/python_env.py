@@ -89,7 +89,8 @@ class PythonEnvironment(BatchedEnvironment):
         workers = workers or WorkerSettings()
         # Before workers start, so that a wrong setting costs no time and leaves no process.
         info_keys = check_info_keys("PythonEnvironment.info_keys", info_keys)
-        num_workers = _choose_num_workers(num_workers, env_fns, workers)
+        self._choose_num_workers = functools.partial(_choose_num_workers, num_workers, env_fns, workers)
+        num_workers = self._choose_num_workers(len(env_fns))
         seeds = spawn_seeds(seed, len(env_fns))
         self.computes_in_python = num_workers in (0, "thread")
         self._batch: Any
@@ -123,6 +124,9 @@ class PythonEnvironment(BatchedEnvironment):
         self._to_env = map_space(
             layout.action_space, lambda space: make_action_converter(space, self._batch_size)
         )
+
+    def would_compute_in_python(self, batch_size: int) -> bool:
+        return self._choose_num_workers(batch_size) in (0, "thread")
 
     @property
     def num_restarts(self) -> int:
@@ -200,17 +204,17 @@ def _make_batch(env_fns, seeds, max_random_steps, info_keys, workers):
     return EnvBatch(env_fns, seeds, max_random_steps, info_keys=info_keys)
 
 
-def _choose_num_workers(num_workers, env_fns, settings):
+def _choose_num_workers(num_workers, env_fns, settings, batch_size):
     if num_workers != "auto":
-        if num_workers != "thread" and num_workers > len(env_fns):
-            raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {len(env_fns)}")
+        if num_workers != "thread" and num_workers > batch_size:
+            raise ConfigError(f"num_workers is {num_workers}, more than batch_size = {batch_size}")
         return num_workers
     # Constructors reach worker processes as pickles.
     if not can_pickle(env_fns):
         return 0
     # The trial costs a start of a worker, so it is only made if its result can matter.
-    is_trial = len(env_fns) <= _MAX_CHEAP
-    return find_num_workers(len(env_fns), _find_step_seconds(env_fns[0], settings) if is_trial else math.inf)
+    is_trial = batch_size <= _MAX_CHEAP
+    return find_num_workers(batch_size, _find_step_seconds(env_fns[0], settings) if is_trial else math.inf)
 
 
 def find_num_workers(batch_size, step_seconds):

@@ -36,7 +36,8 @@ class UnrollLearner(Learner):
         replayer: `UnrollReplayer`; None makes a `OneTimeReplayer`.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass, each from a part of the batch, which is shuffled for every pass.
-            It must divide the segments of a batch: unrolls * batch_size * unroll_length / recurrence.
+            It must divide the segments of a batch: unrolls * batch_size * unroll_length / recurrence. A batch
+            with fewer segments has an update for each.
         mini_batch_size: environment steps of a minibatch; `num_minibatches` has no effect then. None: the
             number says how large minibatches are.
         recurrence: steps of a segment, which must divide the unroll_length. None: unrolls stay whole, and a
@@ -127,7 +128,7 @@ class UnrollLearner(Learner):
                 f"UnrollLearner.recurrence is {length}: it must divide unroll_length = {unroll_length}"
             )
         segments = num_unrolls * batch_size * (unroll_length // length)
-        number, what = self._num_minibatches, "num_minibatches"
+        number, what = min(self._num_minibatches, segments), "num_minibatches"
         if self._mini_batch_size is not None:
             # A fraction of 1, which divides nothing, if a minibatch is larger than the batch.
             number = segments * length / self._mini_batch_size

@@ -92,7 +92,7 @@ def count_update_rows(kinds, settings, num_groups, num_steps, batch_size):
     if not num_groups or any(map(replay.is_of_sequences, kinds)):
         sizes = "mini_batch_size", "mini_batch_length"
         return math.prod(find_argument(ReplayLearner, name) for name in sizes)
-    num_unrolls = num_groups if settings.is_ordered else settings.learn_queue_cap
+    num_unrolls = settings.count_unrolls(num_groups)
     parts = find_argument(UnrollLearner, "num_minibatches")
     size = find_argument(UnrollLearner, "mini_batch_size")
     return size or num_unrolls * num_steps * batch_size // parts

@@ -8,6 +8,24 @@ from alf.errors import ConfigError
 from alf.workers import takes_argument
 
 _SIZE = "batch_size"
+# Settings of drivers that say something about several groups.
+_OF_GROUPS = {"num_env_threads", "num_actor_queues", "actor_queue_cap", "learn_queue_cap", "start_spread"}
+
+
+def choose_num_groups(num_envs, settings, would_compute_in_python):
+    """Returns the number of groups of a run whose user has chosen none, 1 or 2.
+
+    Environments that compute in Python in this process wait for its GIL: two groups would take turns, and
+    each of their steps may cost as much as one of all environments.
+
+    Args:
+        num_envs: `Experiment.num_envs`.
+        settings: set of the names of `DriverSettings` that the user has set.
+        would_compute_in_python: method of `BatchedEnvironment`.
+    """
+    is_number = isinstance(num_envs, int) and num_envs > 0
+    is_one = is_number and not settings & _OF_GROUPS and would_compute_in_python(num_envs)
+    return 1 if is_one else 2
 
 
 def split_in_groups(env, num_groups, num_envs, collectors=None):

@@ -4,7 +4,8 @@
 `Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
 of the environment, ppo_floats.gin or ppo_integers.gin (observations), ppo_continuous.gin (actions),
 ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces bindings of an earlier one,
-and the user's own bindings replace all of them.
+and the user's own bindings replace all of them. Without a number of groups in the files it is that of
+`choose_num_groups`.
 """
 
 import functools
@@ -31,7 +32,7 @@ from alf.networks.encoders import NatureEncoder, choose_image_encoder
 from alf.networks.images import is_image
 from alf.replay import find_files, read_row_spec
 from alf.runs.experiment import Experiment
-from alf.runs.groups import check_has_source
+from alf.runs.groups import check_has_source, choose_num_groups
 from alf.runs.run_description import read_description
 from alf.runs.saved_run import make_env
 from alf.runs.untold import check_training
@@ -39,7 +40,7 @@ from alf.runs.what import What
 
 _PRESET = "ppo"  # where only an environment is named
 _FOLDER = Path(alf.__file__).with_name("presets")
-_EXPERIMENT = "", "alf.training.Experiment"
+_EXPERIMENT, _DRIVER_SETTINGS = ("", "alf.training.Experiment"), ("", "alf.drivers.DriverSettings")
 _LOAD = "alf.environments.load.name"
 _SMALL = "small_images.gin"  # for images that are too small for `NatureEncoder` with its usual layers
 
@@ -62,10 +63,14 @@ def add_preset() -> None:
     name = bound.get("algorithm")
     if not isinstance(name, str):
         return
+    given = set(registry.list_bindings().get(_DRIVER_SETTINGS, {}))
     with registry.unrecorded():
-        observation, action = _read_specs(bound)
+        observation, action, would_compute_in_python = _read_env(bound)
     paths = _list_files(name.lower(), observation, action)
     add_defaults("\n".join(path.read_text(encoding="utf-8") for path in paths))
+    if not bound.get("num_collectors"):  # whose groups are as large as those of this process
+        groups = choose_num_groups(bound.get("num_envs"), given, would_compute_in_python)
+        add_defaults(f"Experiment.num_groups = {groups}")
     files = " and ".join(f"alf/presets/{path.name}" for path in paths)
     spaces = f"observations {describe_specs(observation)}, actions {describe_specs(action)}"
     logging.info("%s, %s: settings of %s", name.lower(), spaces, files)
@@ -141,22 +146,22 @@ def list_preset(name: str) -> set[str]:
     return set().union(*map(registry.read_names, texts))
 
 
-def _read_specs(bound):
-    """Returns the specs of observations and actions, nests of unbatched tensor specs.
+def _read_env(bound):
+    """Returns the specs of observations and actions, nests of unbatched tensor specs, of an environment.
 
-    Without environments they are those of the `offline_buffer`.
+    And its method `would_compute_in_python`. Without environments they are of the `offline_buffer`.
     """
     if bound.get("num_envs") == 0 and not bound.get("num_collectors"):
         check_has_source(bound.get("offline_buffer"))
         rows = read_row_spec(find_files(bound.get("offline_buffer"))[0])
-        return rows.observation, rows.action
+        return rows.observation, rows.action, lambda _: False
     with StartWatch([], 1):
         env = make_env(None, batch_size=1, maps_policies=False)
     try:
         specs = EnvSpecs([env])
     finally:
         close_all([env])
-    return specs.observation, specs.action
+    return specs.observation, specs.action, getattr(env, "would_compute_in_python", lambda _: False)
 
 
 def _list_files(name, observation, action):

@@ -49,10 +49,6 @@ class Preset:
         return self._bound["Experiment"]["num_envs"]
 
     @property
-    def num_groups(self):
-        return self._bound["Experiment"]["num_groups"]
-
-    @property
     def unroll_length(self):
         return self._bound["Experiment"]["unroll_length"]
 
@@ -66,17 +62,22 @@ class Preset:
     def make_ppo(self):
         """Makes the lean program of PPO with the weights of now."""
         names = "discount", "lambda_", "clip_range", "value_loss_weight", "entropy_weight"
-        segment = self._bound["UnrollLearner"]["recurrence"]
-        return self._make(Ppo, "PPOAlgorithm", names, segment=segment)
+        return self._make(Ppo, "PPOAlgorithm", names)
 
     def make_impala(self):
         """Makes the lean program of IMPALA with the weights of now."""
         names = "discount", "vtrace_lambda", "value_loss_weight", "entropy_weight"
         return self._make(Impala, "ImpalaAlgorithm", names)
 
-    def _make(self, program, algorithm, names, **more):
+    def read_orders(self):
+        """Returns a dict of the epochs, and of the steps of a segment, `recurrence`."""
+        train = self._bound["UnrollLearner"]
+        return {"num_epochs": train.get("num_epochs", 1), "recurrence": train["recurrence"]}
+
+    def _make(self, program, algorithm, names):
         networks = [self.weights(group) for group in _ACTOR_CRITIC]
-        return program(*networks, **self.read(algorithm, *names), **more, **self.adam())
+        segment = self.read_orders()["recurrence"]
+        return program(*networks, segment=segment, **self.read(algorithm, *names), **self.adam())
 
     def adam(self):
         """Returns the arguments of `Weights`, with Adam's defaults for what the preset does not set."""
@@ -129,25 +130,22 @@ class Pair(NamedTuple):
 
 def make_ppo(env="CartPole-v1", **settings):
     """Makes the `Pair` of PPO; the lean program gets the orders of minibatches that ALF draws."""
-    preset = Preset(env, "ppo", **settings)
+    return _make_fresh(Preset(env, "ppo", **settings), Preset.make_ppo)
+
+
+def make_impala(env="CartPole-v1", **settings):
+    """Makes the `Pair` of IMPALA; the lean program gets the orders of minibatches that ALF draws."""
+    return _make_fresh(Preset(env, "impala", **settings), Preset.make_impala)
+
+
+def _make_fresh(preset, make):
     (experience,) = preset.collect()
-    train = preset.read("UnrollLearner", "num_epochs", "num_minibatches", "recurrence")
-    lean = preset.make_ppo()
-    batch = _join(experience)
-    columns = (batch.reward.shape[0] - 1) // train["recurrence"] * batch.reward.shape[1]
-    orders = _draw_orders(preset.learner, columns, train["num_epochs"], train["num_minibatches"])
-    alf = functools.partial(_observe_and_train, preset.learner, [experience])
+    sizes = preset.read_orders()
+    lean, batch = make(preset), _join(experience)
+    columns = (batch.reward.shape[0] - 1) // sizes["recurrence"] * batch.reward.shape[1]
+    orders = _draw_orders(preset.learner, columns, sizes["num_epochs"], preset.num_minibatches)
+    alf = functools.partial(_observe_and_train, preset.learner, experience)
     return _pair(preset, _ACTOR_CRITIC, alf, lean, lambda: float(lean.train(batch, orders)), orders.shape[0])
-
-
-def make_impala(env="CartPole-v1", batches=1, **settings):
-    """Makes the `Pair` of IMPALA; the lean program makes the updates of all batches in one call."""
-    preset = Preset(env, "impala", **settings)
-    experiences = preset.collect(batches)
-    lean = preset.make_impala()
-    joined = tf.nest.map_structure(lambda *x: tf.stack(x), *map(_join, experiences))
-    alf = functools.partial(_observe_and_train, preset.learner, experiences)
-    return _pair(preset, _ACTOR_CRITIC, alf, lean, lambda: float(lean.train(joined)), batches)
 
 
 def make_dqn(env="CartPole-v1", updates=1, steps=1000, **settings):
@@ -223,13 +221,10 @@ def _draw(preset, updates):
     return [(cut(rows._replace(state=()), part), weight[part], cut(prepared, part)) for part in parts]
 
 
-def _observe_and_train(learner, experiences):
-    """Makes the updates of some unrolls, one after another; returns the mean loss."""
-    total = 0.0
-    for experience in experiences:
-        learner.observe(experience)
-        total += float(learner.train()["loss"])
-    return total / len(experiences)
+def _observe_and_train(learner, experience):
+    """Makes the updates of a batch; returns the mean loss."""
+    learner.observe(experience)
+    return _train(learner)
 
 
 def _pair(preset, groups, alf, lean, train, updates):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""IMPALA's updates on some batches as one program, for float observations and one integer action."""
+"""All updates of IMPALA on one batch as one program, for float observations and one integer action."""
 
 import tensorflow as tf
 
@@ -7,39 +7,55 @@ from benchmarks.limits.parts import FIRST, Scales, Weights, discounted_sums, mlp
 
 
 class Impala:
-    """Separate networks of policy and value, V-trace whose thresholds are 1, Adam.
+    """Separate networks of policy and value, V-trace whose thresholds are 1, minibatches of segments, Adam.
 
     Args:
         policy, value: lists of kernels and biases.
+        segment: int, steps of a segment, which stay together.
         discount, vtrace_lambda, value_loss_weight, entropy_weight: numbers.
         **adam: of `Weights`.
     """
 
-    def __init__(self, policy, value, *, discount, vtrace_lambda, value_loss_weight, entropy_weight, **adam):
+    def __init__(
+        self,
+        policy,
+        value,
+        *,
+        segment,
+        discount,
+        vtrace_lambda,
+        value_loss_weight,
+        entropy_weight,
+        **adam,
+    ):
         self.weights = Weights({"policy": policy, "value": value}, **adam)
         self.scales = Scales(policy[0].shape[0], discount)
-        self._discount, self._lambda = discount, vtrace_lambda
+        self._segment, self._discount, self._lambda = segment, discount, vtrace_lambda
         self._value_weight, self._entropy_weight = value_loss_weight, entropy_weight
 
     @tf.function(jit_compile=True, autograph=False)
-    def train(self, batches):
-        """Makes an update for each of N batches, a `Batch` of [N, ...]. Returns the mean loss."""
+    def train(self, batch, orders):
+        """Makes an update for each row of `orders`, int32 [updates, segments of a minibatch].
+
+        Segment s B + b has the steps from s * `segment` of environment b. Returns the mean loss.
+        """
+        scales = self.scales.add(self.scales.read(), batch)
+        self.scales.write(scales)
+        observation, reward = self.scales.apply(scales, batch.observation, batch.reward)
+        batch = batch._replace(observation=observation, reward=reward, sums=())
+        starts = range(0, reward.shape[0] - 1, self._segment)
+        cut = lambda x: tf.concat([x[i : i + self._segment + 1] for i in starts], 1)  # noqa: E731
+        segments = tf.nest.map_structure(cut, batch)
 
         def update(i, state):
-            weights, scales = state
-            batch = tf.nest.map_structure(lambda x: tf.gather(x, i), batches)
-            scales = self.scales.add(scales, batch)
-            observation, reward = self.scales.apply(scales, batch.observation, batch.reward)
-            batch = batch._replace(observation=observation, reward=reward)
+            part = tf.nest.map_structure(lambda x: tf.gather(x, orders[i], axis=1), segments)
             with tf.GradientTape() as tape:
-                tape.watch(weights[0])
-                loss = self._loss(self.weights.split(weights[0]), batch)
-            return (self.weights.step(weights, tape.gradient(loss, weights[0])), scales), loss
+                tape.watch(state[0])
+                loss = self._loss(self.weights.split(state[0]), part)
+            return self.weights.step(state, tape.gradient(loss, state[0])), loss
 
-        state = self.weights.read(), self.scales.read()
-        (weights, scales), loss = repeat(batches.reward.shape[0], update, state)
-        self.weights.write(weights)
-        self.scales.write(scales)
+        state, loss = repeat(orders.shape[0], update, self.weights.read())
+        self.weights.write(state)
         return loss
 
     def _loss(self, weights, batch):

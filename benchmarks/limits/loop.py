@@ -26,35 +26,29 @@ def make_sampler(preset, algorithm, compute, num_envs):
 
 def make_ppo(preset):
     """Returns a callable that samples a batch and learns from it, and the steps and updates of a call."""
-    lean, train = preset.make_ppo(), preset.read("UnrollLearner", "num_epochs", "recurrence")
-    policy, rng = NumpyPolicy(lean), np.random.default_rng(0)
-    sampler = make_sampler(preset, "PPOAlgorithm", policy, preset.num_envs)
-    steps = preset.num_envs * preset.unroll_length
-    orders_shape = train["num_epochs"] * preset.num_minibatches, -1
-
-    def iterate():
-        orders = [rng.permutation(steps // train["recurrence"]) for _ in range(train["num_epochs"])]
-        orders = tf.constant(np.reshape(orders, orders_shape), tf.int32)
-        lean.train(tf.nest.map_structure(tf.constant, sampler.collect()), orders)
-        policy.read()
-
-    return iterate, steps, orders_shape[0]
+    return _make(preset, preset.make_ppo(), "PPOAlgorithm")
 
 
 def make_impala(preset):
-    """The same; each of ALF's groups gives a batch, so here each is an update of one call."""
-    lean, groups = preset.make_impala(), preset.num_groups
-    policy = NumpyPolicy(lean)
-    sampler = make_sampler(preset, "ImpalaAlgorithm", policy, preset.num_envs)
+    """Makes the same of IMPALA."""
+    return _make(preset, preset.make_impala(), "ImpalaAlgorithm")
 
-    def split(x):  # [T+1, B, ...] or [B] -> [groups, ...]
-        return tf.constant(np.stack(np.split(x, groups, axis=min(x.ndim - 1, 1))))
+
+def _make(preset, lean, algorithm):
+    sizes, rng = preset.read_orders(), np.random.default_rng(0)
+    policy = NumpyPolicy(lean)
+    sampler = make_sampler(preset, algorithm, policy, preset.num_envs)
+    steps = preset.num_envs * preset.unroll_length
+    segments = steps // sizes["recurrence"]
+    updates = sizes["num_epochs"] * min(preset.num_minibatches, segments)
 
     def iterate():
-        lean.train(tf.nest.map_structure(split, sampler.collect()))
+        orders = [rng.permutation(segments) for _ in range(sizes["num_epochs"])]
+        orders = tf.constant(np.reshape(orders, (updates, -1)), tf.int32)
+        lean.train(tf.nest.map_structure(tf.constant, sampler.collect()), orders)
         policy.read()
 
-    return iterate, preset.num_envs * preset.unroll_length, groups
+    return iterate, steps, updates
 
 
 MAKERS = {"ppo": make_ppo, "impala": make_impala}

@@ -26,9 +26,8 @@ def _sampling(size, by_numpy):
     lean = preset.make_ppo()
     compute = NumpyPolicy(lean) if by_numpy else make_tensorflow(lean)
     sampler = loop.make_sampler(preset, "PPOAlgorithm", compute, size)
-    settings = {"num_envs": size, "num_groups": min(size, 2)}
     return [
-        functools.partial(_time_alf, "ppo", "sampling", size, settings),
+        functools.partial(_time_alf, "ppo", "sampling", size, {"num_envs": size}),
         functools.partial(_time, sampler.collect, preset.unroll_length),
     ]
 
@@ -37,7 +36,7 @@ def _loop(name):
     """Seconds of a step of one environment, with the updates."""
     iterate, steps, _ = loop.MAKERS[name](presets.Preset(_ENV, name))
     return [
-        functools.partial(_time_alf, name, "training", 1, _COMPILED if name == "ppo" else {}),
+        functools.partial(_time_alf, name, "training", 1, _COMPILED),
         functools.partial(_time, iterate, steps),
     ]
 
@@ -61,9 +60,10 @@ def _time_alf(algorithm, part, count, settings, seconds):
 
 def _list_rows():
     """Returns a dict of callables, which make two callables (seconds) -> seconds: ALF and the program."""
-    pairs = {"updates PPO": functools.partial(presets.make_ppo, **_COMPILED)}
-    for number in (1, 10):
-        pairs[f"updates IMPALA, {number} a call"] = functools.partial(presets.make_impala, batches=number)
+    pairs = {
+        "updates PPO": functools.partial(presets.make_ppo, **_COMPILED),
+        "updates IMPALA": functools.partial(presets.make_impala, **_COMPILED),
+    }
     for name, make in (("DQN", presets.make_dqn), ("SAC", presets.make_sac)):
         pairs[f"updates {name}, 1 a call"] = make
         pairs[f"updates {name}, 16 a call"] = functools.partial(make, updates=16, **_COMPILED)

@@ -38,27 +38,23 @@ PRESETS = {
     "ppo": {**_NETWORKS, "epochs": 10, "learning_rate": 3e-4, "gae_lambda": 0.95, "entropy": 0.0},
     "impala": {**_NETWORKS, "epochs": 1, "learning_rate": 1e-3, "gae_lambda": 0.95, "entropy": 0.01},
 }
-UNROLL_LENGTHS = {"ppo": 128, "impala": 16}
+UNROLL_LENGTHS = {"ppo": 128, "impala": 32}
 MINI_BATCH_SIZE = 64  # steps, of PPO, as the preset has with its 16 environments
+IMPALA_PARTS, SEGMENT = 4, 16  # minibatches of a batch, and the steps that stay together
 
 
 def _make_small(preset, num_envs):
-    """Makes the setup of CartPole with few environments. IMPALA makes an update for each group."""
+    """Makes the setup of CartPole with few environments."""
     length = UNROLL_LENGTHS[preset]
-    parts = num_envs * length // MINI_BATCH_SIZE if preset == "ppo" else num_groups(num_envs)
+    steps = num_envs * length
+    parts = steps // MINI_BATCH_SIZE if preset == "ppo" else min(IMPALA_PARTS, steps // SEGMENT)
     vectors, settings = ("vector", "inprocess"), {**PRESETS[preset], "minibatches": parts}
     return Setup("CartPole-v1", "ppo", num_envs, length, vectors, preset=preset, settings=settings)
 
 
-def num_groups(num_envs):
-    """Returns the groups of environments of a preset: two, if there are as many environments."""
-    return min(2, num_envs)
-
-
 def preset_settings(preset, num_envs):
     """Returns ALF's settings, by their short names, with which a preset has so many environments."""
-    settings = {"num_envs": num_envs, "num_groups": num_groups(num_envs)}
-    return settings | ({"mini_batch_size": MINI_BATCH_SIZE} if preset == "ppo" else {})
+    return {"num_envs": num_envs} | ({"mini_batch_size": MINI_BATCH_SIZE} if preset == "ppo" else {})
 
 
 SETUPS = {

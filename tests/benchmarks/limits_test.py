@@ -18,11 +18,12 @@ limits = import_program("benchmarks.limits.__main__")
 # The settings are those of the presets, except where a call says another one.
 PAIRS = {
     "PPO": presets.make_ppo,  # all epochs of a batch
-    "IMPALA": lambda: presets.make_impala(batches=3),
+    "IMPALA": presets.make_impala,  # all minibatches of a batch
     "DQN, prioritized": presets.make_dqn,
     "DQN, some updates": lambda: presets.make_dqn(updates=3),
     "DQN, compiled": lambda: presets.make_dqn(updates=3, jit_compile=True),
     "PPO, compiled": lambda: presets.make_ppo(jit_compile=True),
+    "IMPALA, compiled": lambda: presets.make_impala(jit_compile=True),
     "SAC": lambda: presets.make_sac("Pendulum-v1", updates=2),
 }
 

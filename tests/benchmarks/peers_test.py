@@ -112,10 +112,10 @@ def test_the_figures_of_alf_have_the_names_of_the_peers():
 
 
 def test_a_row_of_a_preset_is_measured_by_alf_benchmark():
-    settings = "--num_envs=8 --num_groups=2 --mini_batch_size=64"
+    settings = "--num_envs=8 --mini_batch_size=64"
     command = " ".join(alf_command("ppo_cartpole_8", 3.0)[1:])
     assert command == f"-m alf benchmark CartPole-v1 --algorithm=ppo --measure_seconds=3.0 {settings}"
-    assert "--num_groups=1" in alf_command("impala_cartpole_1", 3.0)
+    assert "--mini_batch_size" not in " ".join(alf_command("impala_cartpole_1", 3.0))
 
 
 def test_the_limit_of_a_preset_is_a_lean_loop(monkeypatch):
@@ -149,12 +149,13 @@ def test_rows_of_presets_have_their_settings():
         lambda_ = "lambda_" if name == "ppo" else "vtrace_lambda"
         found["gae_lambda"] = preset.read(algorithm, lambda_)[lambda_]
         assert given == {**found, "shares_layers": False, "epochs": given["epochs"]}
-        assert (preset.unroll_length, preset.num_groups) == (setups.UNROLL_LENGTHS[name], 2)
+        assert preset.unroll_length == setups.UNROLL_LENGTHS[name]
+        setup = setups.SETUPS[f"{name}_cartpole_{preset.num_envs}"]
+        assert setup.settings["minibatches"] == preset.num_minibatches
+    assert preset.read("UnrollLearner", "recurrence") == {"recurrence": setups.SEGMENT}
     ppo = limits.Preset("CartPole-v1", "ppo")
-    train = ppo.read("UnrollLearner", "num_epochs", "num_minibatches")
-    setup = setups.SETUPS[f"ppo_cartpole_{ppo.num_envs}"]
-    assert train == {"num_epochs": setup.settings["epochs"], "num_minibatches": setup.settings["minibatches"]}
-    rows = ppo.num_envs * ppo.unroll_length // train["num_minibatches"]
+    assert ppo.read("UnrollLearner", "num_epochs") == {"num_epochs": setups.PRESETS["ppo"]["epochs"]}
+    rows = ppo.num_envs * ppo.unroll_length // ppo.num_minibatches
     assert rows == setups.MINI_BATCH_SIZE
 
 

@@ -65,7 +65,19 @@ def test_a_driver_says_which_it_has_chosen(caplog):
     driver = AsyncOffPolicyDriver(envs, FrozenPolicy(envs[0]))
     driver.stop()
     assert driver.settings.count_threads(2) == (1, 0)
-    assert "2 groups of 2, threads: 1, actors: 0" in caplog.text
+    assert "groups: 2 of 2 environments, threads: 1, actors: 0" in caplog.text
+
+
+@pytest.mark.parametrize("cap, unrolls", [(None, 3), (2, 2)])
+def test_a_batch_may_have_an_unroll_of_each_group(cap, unrolls):
+    make = lambda i: FakeEnvironment(2, env_index=i)  # noqa: E731
+    driver = make_counting_driver(AsyncOffPolicyDriver, make, learn_queue_cap=cap)
+    driver.start()
+    try:
+        (batch,) = driver.collect()
+    finally:
+        driver.stop()
+    assert batch.step_type.shape[0] == driver.batch_shape[0] == unrolls
 
 
 def test_environments_say_where_they_compute():

@@ -17,6 +17,7 @@ from tf_agents.specs import array_spec
 from alf.core.array_spec import BoundedArraySpec
 from alf.data_structures import FIRST, LAST, MID
 from alf.environments import GymnasiumEnvironment, PythonEnvironment, load, python_env
+from alf.environments.batched_environment import EnvironmentWrapper
 from alf.errors import ConfigError, EnvError
 from alf.testing import EnvironmentContract, rollout
 from alf.workers import EnvBatch, WorkerError, WorkerPool
@@ -414,6 +415,16 @@ def test_auto_tries_equal_environments_once(monkeypatch):
     ]:
         build_python_env(env_fns, **settings).close()
         assert len(trials) == count
+
+
+def test_an_environment_tells_how_many_of_its_kind_would_step_in_this_process(monkeypatch):
+    monkeypatch.setattr(python_env, "_find_step_seconds", lambda *_: 10e-6)  # a message takes 80
+    expected = {"auto": [True, False, False], "thread": [True] * 3, 0: [True] * 3, 1: [False] * 3}
+    for num_workers, answers in expected.items():
+        with build_python_env([CountEnv], num_workers=num_workers) as env:
+            assert [env.would_compute_in_python(size) for size in (7, 9, 40)] == answers
+            wrapped = EnvironmentWrapper(env)
+            assert [wrapped.would_compute_in_python(size) for size in (7, 9, 40)] == answers
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def numbered(q, b, start=0, t=T, resets=()):
 
 @pytest.mark.parametrize(
     "num_epochs, num_minibatches, recurrence",
-    [(1, 1, None), (3, 2, None), (1, 6, 1), (3, 2, 2), (1, 1, 3), (1, 6, 6)],
+    [(1, 1, None), (3, 2, None), (1, 6, 1), (3, 2, 2), (1, 1, 3), (1, 6, 6), (2, 32, 3)],
 )
 def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, recurrence):
     splits = dict(num_epochs=num_epochs, num_minibatches=num_minibatches, recurrence=recurrence)
@@ -92,7 +92,8 @@ def test_an_epoch_trains_on_every_transition_once(num_epochs, num_minibatches, r
     expected[[(0 * T + 4) * 3 + 1, (1 * T + 5) * 3 + 0]] = 0
     np.testing.assert_array_equal(learner.algorithm.counts, expected)
     assert int(learner.progress.env_steps) == 2 * 3 * T - 2
-    assert int(learner.progress.updates) == num_epochs * num_minibatches
+    segments = 2 * 3 * T // (recurrence or T)  # an update has one at least
+    assert int(learner.progress.updates) == num_epochs * min(num_minibatches, segments)
 
 
 @pytest.mark.parametrize("num_minibatches", [1, 32])

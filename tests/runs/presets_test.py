@@ -167,7 +167,35 @@ def test_without_environments_the_files_show_the_spaces(monkeypatch):
     rows = type("Rows", (), {"observation": presets.make_env, "action": ()})
     monkeypatch.setattr(presets, "find_files", lambda name: [name])
     monkeypatch.setattr(presets, "read_row_spec", lambda path: rows if path == "buffer.npz" else None)
-    assert presets._read_specs({"num_envs": 0, "offline_buffer": "buffer.npz"}) == (rows.observation, ())
+    *spaces, in_python = presets._read_env({"num_envs": 0, "offline_buffer": "buffer.npz"})
+    assert spaces == [rows.observation, ()] and not in_python(1)
+
+
+GROUPS = {  # more bindings -> groups
+    (): 1,
+    ("Experiment.num_groups = 4",): 4,
+    ("Experiment.num_envs = 1024", "alf.environments.load.num_workers = 'auto'"): 2,
+    ("alf.environments.load.num_workers = 'thread'",): 1,
+    ("alf.environments.load.num_workers = 1",): 2,
+    ("DriverSettings.mode = 'overlap'",): 1,
+    ("DriverSettings.learn_queue_cap = 2",): 2,
+    ("DriverSettings.num_env_threads = 2",): 2,
+    ("DriverSettings.num_actor_queues = 2",): 2,
+    ("Experiment.num_collectors = 1",): None,  # the default
+}
+
+
+@pytest.mark.parametrize("others, groups", GROUPS.items(), ids=str)
+def test_environments_that_compute_in_python_are_one_group(others, groups):
+    bind("ppo", "floats", *others)  # a later binding replaces an earlier one
+    add_preset()
+    assert registry.list_bindings()[presets._EXPERIMENT].get("num_groups") == groups
+
+
+def test_a_preset_may_choose_its_groups():
+    bind("dqn", "floats", "alf.environments.load.num_workers = 1")
+    add_preset()
+    assert value_of("alf.training.Experiment.num_groups") == 1
 
 
 def test_names():
