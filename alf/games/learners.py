@@ -157,6 +157,11 @@ class LearnerGroup(tf.Module):
                 arrays[f"{kind}/{name}/{rest}"] = array
         return arrays
 
+    @property
+    def compiles_later(self) -> bool:
+        """Whether `Learner.compiles_later` of any learner."""
+        return any(learner.compiles_later for learner in self.learners.values())
+
     def replay_counts(self) -> dict[str, int]:
         """Returns the counts of all replayers, a dict of ints by names such as "POLICY/dropped_steps"."""
         counts = {name: learner.replay_counts() for name, learner in self.learners.items()}

@@ -118,6 +118,7 @@ class Learner(tf.Module, abc.ABC):
         )
         # Two, because one that could not be traced cannot make variables for histograms any more.
         self._graph, self._compiled = (GraphFunction(self._trace_updates) for _ in range(2))
+        self._last_count = 0  # of the updates of a call
         self._graphs_run: set[Any] = set()  # the static arguments of graphs that have run to their end
         self.peers = self._update.peers
         # An algorithm without `summarize_rollout` of its own does not pay for the call at each batch.
@@ -173,6 +174,11 @@ class Learner(tf.Module, abc.ABC):
     def learners(self) -> dict[str, "Learner"]:
         """A dict {"policy": this learner}; a `LearnerGroup` has a learner for each policy."""
         return {ONLY_POLICY: self}
+
+    @property
+    def compiles_later(self) -> bool:
+        """Whether XLA will compile updates like the last ones, which takes seconds, and has not yet."""
+        return self._loop.compiles_later(self._last_count)
 
     @property
     def rollout(self) -> Any:
@@ -270,6 +276,7 @@ class Learner(tf.Module, abc.ABC):
 
     def _train_on(self, inputs, count, *static):
         """Makes `count` updates by `_make_updates`; returns its result."""
+        self._last_count = count
         if not self._loop.compiles(count, self.progress.updates):
             return self._graph(inputs, False, *static)
         if static in self._graphs_run:

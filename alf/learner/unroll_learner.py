@@ -15,7 +15,7 @@ from alf.data_structures import Experience, count_transitions
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
 from alf.learner.learner_settings import LearnerSettings
-from alf.learner.minibatches import merge_unrolls, shuffle_in_parts, split_in_segments
+from alf.learner.minibatches import find_segments, merge_unrolls, shuffle_in_parts, split_in_segments
 from alf.learner.optimizers import OptimizerSetting
 from alf.replay import OneTimeReplayer, UnrollReplayer
 
@@ -36,12 +36,13 @@ class UnrollLearner(Learner):
         replayer: `UnrollReplayer`; None makes a `OneTimeReplayer`.
         num_epochs: passes over each batch.
         num_minibatches: updates of a pass, each from a part of the batch, which is shuffled for every pass.
-            It must divide the segments of a batch: unrolls * batch_size * unroll_length / recurrence. A batch
-            with fewer segments has an update for each.
+            It must divide the segments of a batch, at most unrolls * batch_size * unroll_length / recurrence.
+            A batch with fewer segments has an update for each.
         mini_batch_size: environment steps of a minibatch; `num_minibatches` has no effect then. None: the
             number says how large minibatches are.
-        recurrence: steps of a segment, which must divide the unroll_length. None: unrolls stay whole, and a
-            batch has unrolls * batch_size segments.
+        recurrence: the most steps of a segment. Unrolls are split into as few equal segments as possible;
+            rows that the last one has too many count for nothing. None: unrolls stay whole, and a batch has
+            unrolls * batch_size segments.
 
     Attributes:
         needs_fresh_experience: True: `train` learns only from unrolls observed since its last call, and from
@@ -105,10 +106,11 @@ class UnrollLearner(Learner):
         experience, num_fresh = inputs
         num_unrolls, num_time_steps, batch_size = experience.step_type.shape
         num_minibatches = self._check_split(num_unrolls, num_time_steps - 1, batch_size)
+        num_segments, length = find_segments(num_time_steps - 1, self._recurrence)
         # Whole unrolls are prepared, and only then split: advantages look ahead to the end of the unroll.
         batch, lag = self._update.prepare(merge_unrolls(experience))
-        if self._recurrence not in (None, num_time_steps - 1):
-            batch = split_in_segments(batch, self._recurrence, getattr(self.policy, "final_state", None))
+        if num_segments > 1:
+            batch = split_in_segments(batch, length, getattr(self.policy, "final_state", None))
         # A stream of its own: the first update draws at the same count.
         split = batch[0].step_type.shape[1], self._num_epochs, num_minibatches
         parts = shuffle_in_parts(*split, self.stream.spawn(1), self.progress.updates)
@@ -122,12 +124,8 @@ class UnrollLearner(Learner):
 
     def _check_split(self, num_unrolls, unroll_length, batch_size):
         """Returns the number of minibatches of a batch of this shape; ConfigError: it cannot be split so."""
-        length = self._recurrence or unroll_length
-        if unroll_length % length:
-            raise ConfigError(
-                f"UnrollLearner.recurrence is {length}: it must divide unroll_length = {unroll_length}"
-            )
-        segments = num_unrolls * batch_size * (unroll_length // length)
+        number_in_time, length = find_segments(unroll_length, self._recurrence)
+        segments = num_unrolls * batch_size * number_in_time
         number, what = min(self._num_minibatches, segments), "num_minibatches"
         if self._mini_batch_size is not None:
             # A fraction of 1, which divides nothing, if a minibatch is larger than the batch.
@@ -137,7 +135,7 @@ class UnrollLearner(Learner):
         if number < 1 or number % 1 or segments % number:
             raise ConfigError(
                 f"UnrollLearner.{what} is {number:g}: it must divide the segments of every batch, "
-                f"{num_unrolls} unrolls * {batch_size} environments * {unroll_length // length} segments in "
+                f"{num_unrolls} unrolls * {batch_size} environments * {number_in_time} segments in "
                 f"time = {segments}; UnrollLearner.recurrence splits unrolls of {unroll_length} steps in "
                 "time"
             )

@@ -68,11 +68,17 @@ class UpdateLoop:
 
     def compiles(self, count, updates):
         """Returns whether XLA compiles `count` updates after the first `updates`, an int or a variable."""
-        if not self._is_compilable or self._is_forced:
-            return self._is_compilable
         # By the count of updates and not by the calls of this process: a run that continues goes the way
         # that it would have gone without a stop. The variable is read last: at each call that costs time.
-        return count >= FEWEST_UPDATES and not self._is_large and int(updates) >= PLAIN_UPDATES
+        return self._would_compile(count) and (self._is_forced or int(updates) >= PLAIN_UPDATES)
+
+    def compiles_later(self, count):
+        """Returns whether XLA has compiled nothing so far, and will compile calls of `count` updates."""
+        return not self._copies and self._would_compile(count)
+
+    def _would_compile(self, count):
+        is_fit = self._is_forced or (count >= FEWEST_UPDATES and not self._is_large)
+        return self._is_compilable and is_fit
 
     def make_copies(self, learner):
         """Makes the copies for XLA of all variables of a learner, before a graph is traced."""

@@ -156,7 +156,8 @@ def measure_parts(driver, learner, seconds, sample_only=False):
                 steps, display.summary = iterate()
                 return steps
 
-            while not display.summary:  # until the first update, which traces the learner's graph
+            # Until the first update, which traces the graph, and until XLA has compiled the updates.
+            while not display.summary or learner.compiles_later:
                 learn()
             measure(learner, learn, _WARM_UP * seconds)
             training = _measure_stages(driver, learner, learn, seconds, display)

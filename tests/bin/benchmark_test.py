@@ -18,7 +18,9 @@ import alf
 from alf.bin import benchmark
 from alf.data_structures import FIRST, count_transitions
 from alf.drivers import AsyncOffPolicyDriver, SyncOffPolicyDriver
+from alf.learner import update_loop
 from alf.testing.fakes import FrozenPolicy, RecordingLearner, make_counting_envs
+from alf.tools import throughput
 from alf.tools.throughput import cpu_seconds, measure
 from alf.training import Experiment
 from tests.bin.conftest import KINDS
@@ -71,6 +73,20 @@ def test_measures_sampling_then_training(bench):
     assert result["sampling"]["updates_per_second"] == 0 < result["training"]["updates_per_second"]
     assert result["num_episodes"] > 0 and result["average_return"] > 0 and result["cores"] == os.cpu_count()
     assert result["what"][0].endswith("mine.gin")
+
+
+def test_the_time_in_which_xla_compiles_is_not_measured(bench, monkeypatch):
+    monkeypatch.setattr(update_loop, "PLAIN_UPDATES", 8)
+    left, measure_stages = [], throughput._measure_stages
+
+    def look(driver, learner, *args):
+        left.append((int(learner.progress.updates) >= 8, learner.compiles_later))
+        return measure_stages(driver, learner, *args)
+
+    monkeypatch.setattr(throughput, "_measure_stages", look)
+    settings = ["--num_envs=2", "--unroll_length=4", "--recurrence=2", "--fc_layer_params=(8,)"]
+    status, _, _ = bench(settings=settings, what="CartPole-v1", algorithm="impala")
+    assert status == 0 and left == [(False, False), (True, False)]  # sampling, training
 
 
 def test_it_names_what_to_measure_as_alf_train_does(bench):
