@@ -4,6 +4,8 @@
 import functools
 import random
 import re
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,10 +13,13 @@ import tensorflow as tf
 
 from alf.algorithms import DqnAlgorithm, ImpalaAlgorithm, PPOAlgorithm, SacAlgorithm
 from alf.core.tf_private import find_written
+from alf.drivers import EnvSpecs
 from alf.errors import ConfigError, DivergedError, EnvError
-from alf.learner import optimizers, update_loop
-from alf.networks import GRU
+from alf.learner import UnrollLearner, optimizers, update_loop
+from alf.networks import GRU, ActorCriticNetwork
 from alf.ops.draws import Stream
+from alf.policies import ActorCriticPolicy
+from tests.builders import build_learner
 from tests.learner.small_learners import collect, make_env, make_learner
 
 SMALL_GRU = functools.partial(GRU, units=4)
@@ -120,6 +125,39 @@ def test_a_program_writes_none_of_the_variables_that_actors_read(monkeypatch):
     assert not written & {id(tensor) for tensor in captured}, "actors would wait for the whole program"
     copies = {id(copy.handle) for copy in learner._loop._copies.values()}
     assert len(copies & {id(tensor) for tensor in captured}) == len(written)
+
+
+def test_a_reader_of_the_weights_does_not_wait_for_the_program():
+    specs = EnvSpecs([make_env()])
+    network = functools.partial(ActorCriticNetwork, fc_layer_params=(1024, 1024))
+    policy = ActorCriticPolicy(specs.observation, specs.action, network)
+    training = functools.partial(UnrollLearner, num_epochs=20, num_minibatches=2)
+    learner = build_learner(PPOAlgorithm(policy), optimizers.Adam(1e-4), training, jit_compile=True)
+    experience = collect(make_env(), learner)
+    learner.observe(experience)
+    learner.train()  # which compiles
+    weight, shares = policy.trainable_variables[0], []
+    for _ in range(5):
+        learner.observe(experience)
+        waits, is_done = [], threading.Event()
+
+        def read(waits=waits, is_done=is_done):
+            while not is_done.is_set():
+                start = time.monotonic()
+                weight.numpy()
+                waits.append(time.monotonic() - start)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        start = time.monotonic()
+        learner.train()
+        seconds = time.monotonic() - start
+        is_done.set()
+        reader.join()
+        shares.append(max(waits) / seconds)
+    # A program that wrote the weights themselves would hold their locks for nearly all of its time. The best
+    # of five, because other processes may stop the reader for a while.
+    assert min(shares) < 0.3, shares
 
 
 def test_the_copies_follow_what_others_assign():
