@@ -33,11 +33,12 @@ from alf.workers.worker import count_raise
 # A batch step below this time is faster in this process than in workers. Measured in training on 2 cores with
 # CartPole, 12 microseconds a step: workers overtake at 5 environments.
 MESSAGE_SECONDS = 80e-6
-# More environments than this are never cheap enough: a step of any in Python takes at least 2 microseconds.
-_MAX_CHEAP = 32
+# Workers of environments that wait: each takes some 60 MB.
+_MOST_WAITING = 32
 
-# Seconds of a step of each environment that this process has tried, by the hash of its pickled constructor.
-_step_seconds = {}
+# What `EnvBatch.measure_step` returned for each environment that this process has tried, by the hash of its
+# pickled constructor.
+_step_costs = {}
 
 
 @configurable("alf.environments")
@@ -59,7 +60,7 @@ class PythonEnvironment(BatchedEnvironment):
             "auto" makes one environment in a worker for a trial, and steps it: if all B steps would take less
             time than a message to a worker, or if cloudpickle cannot pickle `env_fns`, the environments step
             in this process, else in workers on half of the cores, so that two batched environments use all.
-            Equal `env_fns` are tried once in a process.
+            Steps that mostly wait get more workers, up to 32. Equal `env_fns` are tried once in a process.
         max_random_steps: before its first step each environment takes a random number of random actions, at
             most this many, so that episodes of equal length do not end together.
         info_keys: which numbers of each environment's info `get_info` returns: a tuple of keys, "a/b" for
@@ -212,33 +213,40 @@ def _choose_num_workers(num_workers, env_fns, settings, batch_size):
     # Constructors reach worker processes as pickles.
     if not can_pickle(env_fns):
         return 0
-    # The trial costs a start of a worker, so it is only made if its result can matter.
-    is_trial = batch_size <= _MAX_CHEAP
-    return find_num_workers(batch_size, _find_step_seconds(env_fns[0], settings) if is_trial else math.inf)
+    return find_num_workers(batch_size, *_find_step_cost(env_fns[0], settings))
 
 
-def find_num_workers(batch_size, step_seconds):
-    """Returns the number of workers for `batch_size` environments with steps of `step_seconds` each."""
-    if batch_size <= _MAX_CHEAP and batch_size * step_seconds < MESSAGE_SECONDS:
+def find_num_workers(batch_size, seconds, cpu_seconds):
+    """Returns the number of workers for `batch_size` environments.
+
+    Args:
+        seconds: float, the time of a step of an environment.
+        cpu_seconds: float, the CPU's part of it. Steps that wait, for a simulator or a network, do so at the
+            same time in several workers, as many as the cores can serve.
+    """
+    if batch_size * seconds < MESSAGE_SECONDS:
         return 0
-    return min(batch_size, max(1, len(os.sched_getaffinity(0)) // 2))
+    workers = max(1, len(os.sched_getaffinity(0)) // 2)
+    if cpu_seconds < seconds / 2:
+        workers = min(_MOST_WAITING, math.ceil(workers * seconds / max(cpu_seconds, 1e-6)))
+    return min(batch_size, workers)
 
 
-def _find_step_seconds(env_fn, settings):
-    """Returns the seconds of a step of an environment; each kind is tried once in a process."""
+def _find_step_cost(env_fn, settings):
+    """Returns the seconds of a step of an environment, and of the CPU; tries each kind once in a process."""
     # By content: each call of `load` makes other callables, which are equal only when they are pickled.
     trial = hashlib.sha256(cloudpickle.dumps((env_fn, settings))).digest()
-    if trial not in _step_seconds:
-        _step_seconds[trial] = _measure_step_seconds(env_fn, settings)
-    return _step_seconds[trial]
+    if trial not in _step_costs:
+        _step_costs[trial] = _measure_step(env_fn, settings)
+    return _step_costs[trial]
 
 
-def _measure_step_seconds(env_fn, settings):
-    """Measures the seconds of a step, infinite if it fails. A worker tries it, as environments may crash."""
+def _measure_step(env_fn, settings):
+    """Measures a step, infinite if it fails. A worker tries it, as environments may crash."""
     # A pool of one worker: it is watched and has time-outs, as in training.
     with contextlib.closing(WorkerPool([env_fn], [0], 1, settings=settings)) as pool:
         # Not every environment allows random actions. The workers will show other faults again.
         with contextlib.suppress(Exception):
-            return pool.measure_step_seconds()
+            return pool.measure_step()
     # An environment that could not be tried counts as slow, and so steps in workers, which show its fault.
-    return math.inf
+    return math.inf, math.inf

@@ -302,11 +302,14 @@ def _judge(report, seen, batch_size, stays, has_vector):
     # Not the mean, in which the first step, or one with a garbage collection, would count for many.
     step = report.cost["step"].median
     # The rule by which `PythonEnvironment` itself chooses.
-    report.num_workers = 0 if stays else find_num_workers(batch_size, step / 1e6)
+    cpu = float(np.median(seen.step_cpu_seconds))
+    report.num_workers = 0 if stays else find_num_workers(batch_size, step / 1e6, cpu)
     report.hints = find_hints(seen, batch_size, report.num_workers)
     message = f"a message to a worker {MESSAGE_SECONDS * 1e6:.0f}"
     reason = f"{batch_size} steps take {batch_size * step:.0f} microseconds, {message}"
-    if report.num_workers:
+    if report.num_workers and cpu < step / 2e6:
+        reason += f"; a step waits for {1 - cpu * 1e6 / step:.0%} of its time, so several workers do"
+    elif report.num_workers:
         reason += f"; half of the {len(os.sched_getaffinity(0))} cores, for each of two batched environments"
     report.num_workers_reason = stays or reason
     if has_vector:

@@ -68,7 +68,7 @@ class Inspected(NamedTuple):
         episode_lengths: list of ints, the steps of each episode that ended.
         has_dicts: bool, whether the info was always a dict.
         make_seconds: float, the time of the constructor.
-        step_seconds, reset_seconds: lists of floats, the time of each call.
+        step_seconds, step_cpu_seconds, reset_seconds: lists of floats, the time of each call.
     """
 
     layout: Layout
@@ -79,6 +79,7 @@ class Inspected(NamedTuple):
     has_dicts: bool
     make_seconds: float
     step_seconds: list
+    step_cpu_seconds: list
     reset_seconds: list
 
 
@@ -107,7 +108,8 @@ class Inspector(gymnasium.Env):
         self._problems, self._kinds = [], set()
         self._trace = []  # one dict for each call: from the name of a result to its digest
         self._ranges, self._max_reward, self._lengths = {}, 0.0, []
-        self._step_seconds, self._reset_seconds, self._has_dicts = [], [], True
+        self._step_seconds, self._cpu_seconds, self._reset_seconds = [], [], []
+        self._has_dicts = True
         self._is_repeating, self._observation = False, None
 
     def check_spaces(self):
@@ -172,7 +174,7 @@ class Inspector(gymnasium.Env):
             LeafRange(*leaf, *self._ranges[leaf[0]]) for leaf in self._leaves if leaf[0] in self._ranges
         ]
         counts = self._max_reward, self._lengths, self._has_dicts
-        times = self._make_seconds, self._step_seconds, self._reset_seconds
+        times = self._make_seconds, self._step_seconds, self._cpu_seconds, self._reset_seconds
         return Inspected(self._layout, actions, ranges, *counts, *times)
 
     def end(self):
@@ -212,9 +214,10 @@ class Inspector(gymnasium.Env):
         # The action goes through the arrays, like in training: the environment gets the same types as there.
         self._write_action(0, sample_action(self._action_space, self._observation))
         [action] = self._read_actions(iter(self._arrays.action))
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         observation, reward, terminated, truncated, info = step_env(self._env, action)
         self._step_seconds.append(time.perf_counter() - start)
+        self._cpu_seconds.append(time.process_time() - cpu)
         self._look_at(observation, info)
         # Each part by itself, so that one misfit does not hide the others.
         with self._noting_misfits():

@@ -77,13 +77,13 @@ class WorkerPool:
     def step(self):
         self._ask_all(STEP, begins=True)
 
-    def measure_step_seconds(self):
-        """Measures the fastest of 5 random steps of environment 0, in seconds. Call `reset` afterwards.
+    def measure_step(self):
+        """Measures a step of environment 0, as `EnvBatch.measure_step`. Call `reset` afterwards.
 
         Raises:
             WorkerError: if the worker is lost. The next two methods raise it, too.
         """
-        return self._ask_first("measure_step_seconds")
+        return self._ask_first("measure_step")
 
     def render(self):
         """Returns the result of `render` of environment 0."""

@@ -402,10 +402,10 @@ def test_auto_tries_equal_environments_once(monkeypatch):
 
     def measure(env_fn, settings):
         trials.append(env_fn)
-        return 0.0
+        return 0.0, 0.0
 
-    monkeypatch.setattr(python_env, "_measure_step_seconds", measure)
-    monkeypatch.setattr(python_env, "_step_seconds", {})
+    monkeypatch.setattr(python_env, "_measure_step", measure)
+    monkeypatch.setattr(python_env, "_step_costs", {})
     first, other = functools.partial(CountEnv, length=3), functools.partial(CountEnv, length=4)
     for env_fns, settings, count in [
         ([first] * 2, {}, 1),
@@ -418,7 +418,7 @@ def test_auto_tries_equal_environments_once(monkeypatch):
 
 
 def test_an_environment_tells_how_many_of_its_kind_would_step_in_this_process(monkeypatch):
-    monkeypatch.setattr(python_env, "_find_step_seconds", lambda *_: 10e-6)  # a message takes 80
+    monkeypatch.setattr(python_env, "_find_step_cost", lambda *_: (10e-6, 10e-6))  # a message takes 80
     expected = {"auto": [True, False, False], "thread": [True] * 3, 0: [True] * 3, 1: [False] * 3}
     for num_workers, answers in expected.items():
         with build_python_env([CountEnv], num_workers=num_workers) as env:
@@ -441,6 +441,32 @@ def test_auto_spares_cheap_environments_the_way_to_a_worker(make_env, batch_size
     batch = env._batch
     env.close()
     assert isinstance(batch, EnvBatch if in_process else WorkerPool)
+
+
+@pytest.mark.parametrize(
+    "batch_size, seconds, cpu_seconds, workers",
+    [
+        (1, 70e-6, 70e-6, 0),
+        (8, 1e-3, 1e-3, 2),
+        (8, 1e-3, 0.6e-3, 2),  # a busy machine, perhaps
+        (8, 1e-3, 0.4e-3, 5),
+        (8, 5e-3, 0.1e-3, 8),
+        (300, 5e-3, 0.0, 32),
+        (300, np.inf, np.inf, 2),
+    ],
+)
+def test_steps_that_wait_get_more_workers(batch_size, seconds, cpu_seconds, workers, monkeypatch):
+    monkeypatch.setattr(python_env.os, "sched_getaffinity", lambda _: range(4))
+    assert python_env.find_num_workers(batch_size, seconds, cpu_seconds) == workers
+
+
+def test_environments_that_wait_do_so_at_the_same_time():
+    with PythonEnvironment([functools.partial(SlowEnv, 0.05)] * 6, 0) as env:
+        env.reset()
+        start = time.monotonic()
+        for _ in range(4):
+            env.step(np.zeros(6, np.int64))
+        assert time.monotonic() - start < 0.6 * 4 * 6 * 0.05  # one after another
 
 
 def test_workers_for_what_cannot_be_pickled_are_one_line():

@@ -88,6 +88,20 @@ class Unclosable(Steady):
         acts[self._how]()
 
 
+class Busy(Steady):
+    """Computes in each step for so many seconds of the CPU."""
+
+    def __init__(self, step_seconds):
+        super().__init__()
+        self._step_seconds = step_seconds
+
+    def step(self, action):
+        end = time.process_time() + self._step_seconds
+        while time.process_time() < end:
+            pass
+        return super().step(action)
+
+
 class Asleep(Steady):
     def __init__(self, step_seconds, reset_seconds=0.0):
         super().__init__()

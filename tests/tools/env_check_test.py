@@ -19,7 +19,7 @@ from gymnasium import spaces
 from alf.environments.python_env import MESSAGE_SECONDS
 from alf.errors import ConfigError
 from alf.tools.env_check import check_env
-from tests.tools.checked_envs import BOX, Asleep, Locked, Overridden, Steady, Unclosable, right
+from tests.tools.checked_envs import BOX, Asleep, Busy, Locked, Overridden, Steady, Unclosable, right
 from tests.workers.envs import REFUSED_SPACES
 
 
@@ -326,11 +326,13 @@ def test_the_cost_is_at_least_what_it_sleeps():
 def test_the_number_of_workers_follows_from_the_cost(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
     # One step takes longer than a message.
-    make = functools.partial(Asleep, MESSAGE_SECONDS)
-    for batch_size, num_workers in ((3, 3), (64, 4)):
+    computes, waits = functools.partial(Busy, MESSAGE_SECONDS), functools.partial(Asleep, 0.02)
+    cases = [(waits, 64, 32, "waits"), (computes, 3, 3, "half of the 8"), (computes, 64, 4, "half of the 8")]
+    for make, batch_size, num_workers, reason in cases:
         report = check_env(make, num_steps=5, batch_size=batch_size)
         assert report.num_workers == num_workers
         assert f"{batch_size} steps take" in report.num_workers_reason
+        assert reason in report.num_workers_reason
     assert f"num_workers = {num_workers}: " in str(report)
 
 
