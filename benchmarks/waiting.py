@@ -11,8 +11,6 @@ import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
 
-import gymnasium
-import numpy as np
 from absl import app, flags
 
 from alf.config.registry import own_config
@@ -29,30 +27,11 @@ _HEADER = """| sleep, ms | environments | steps/s | of the limit | CPU of a step
 | --- | --- | --- | --- | --- | --- |"""
 
 
-class Waits(gymnasium.Env):
-    """Sleeps in each step; its episodes have 1,000 steps."""
-
-    observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-
-    def __init__(self, sleep=0.001):
-        self._sleep = sleep
-
-    def reset(self, *, seed=None, options=None):
-        self._steps = 0
-        return np.zeros(4, np.float32), {}
-
-    def step(self, action):
-        time.sleep(self._sleep)
-        self._steps += 1
-        return np.zeros(4, np.float32), 1.0, False, self._steps == 1000, {}
-
-
 def measure(sleep, num_envs, num_workers, seconds):
     """Measures one row; returns steps per second, and the CPU seconds of a step."""
     settings = {"num_envs": num_envs, "load.sleep": sleep, "num_workers": num_workers}
     with own_config():
-        read_what(find_what(f"{__name__}:Waits"), "impala", None, settings)
+        read_what(find_what("benchmarks.waiting_env:Waits"), "impala", None, settings)
         driver, learner = make_parts()
     try:
         learner.synchronize()
