@@ -155,8 +155,9 @@ def _read_env(bound):
         check_has_source(bound.get("offline_buffer"))
         rows = read_row_spec(find_files(bound.get("offline_buffer"))[0])
         return rows.observation, rows.action, lambda _: False
+    make = registry.find_argument(Experiment, "env")  # without the checks of a number of groups
     with StartWatch([], 1):
-        env = make_env(None, batch_size=1, maps_policies=False)
+        env = make_env(None, batch_size=1, env=make, maps_policies=False)
     try:
         specs = EnvSpecs([env])
     finally:
