@@ -64,7 +64,11 @@ def cpu_seconds():
 
 
 def _measure_gpus():
-    gpus = [device.name for device in tf.config.list_logical_devices("GPU")]
-    # The memory of TensorFlow's tensors, and not of the blocks that it has reserved or other processes use.
-    used = [tf.config.experimental.get_memory_info(gpu)["current"] for gpu in gpus]
-    return {f"memory/gpu_{i}_mb": size / 1e6 for i, size in enumerate(used)}
+    memory = {}
+    for i, device in enumerate(tf.config.list_logical_devices("GPU")):
+        # The devices of some plug-ins do not count their memory.
+        with contextlib.suppress(ValueError):
+            # Of TensorFlow's tensors, and not of the blocks that it has reserved or other processes use.
+            used = tf.config.experimental.get_memory_info(device.name)["current"]
+            memory[f"memory/gpu_{i}_mb"] = used / 1e6
+    return memory

@@ -52,7 +52,7 @@ def test_a_recurrent_layer_follows_the_layers():
     x = torso._layers(2 * X)
     expected = torso._rnn.unroll(x, state, tf.constant(IS_FIRST))
     for a, b in zip(torso.unroll(X, state, tf.constant(IS_FIRST), False), expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
     for a, b in zip(torso.step(X[:B], state), torso._rnn.step(x[:B], state), strict=True):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=1e-6)
     assert calls == [False, False]
