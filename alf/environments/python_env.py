@@ -216,18 +216,20 @@ def _choose_num_workers(num_workers, env_fns, settings, batch_size):
     return find_num_workers(batch_size, *_find_step_cost(env_fns[0], settings))
 
 
-def find_num_workers(batch_size, seconds, cpu_seconds):
-    """Returns the number of workers for `batch_size` environments.
+def waits(seconds, cpu_seconds):
+    """Returns whether a step mostly waits, for a simulator or a network; `cpu_seconds`: the CPU's part."""
+    return cpu_seconds < seconds / 2
 
-    Args:
-        seconds: float, the time of a step of an environment.
-        cpu_seconds: float, the CPU's part of it. Steps that wait, for a simulator or a network, do so at the
-            same time in several workers, as many as the cores can serve.
+
+def find_num_workers(batch_size, seconds, cpu_seconds):
+    """Returns the number of workers for `batch_size` environments with such steps.
+
+    Steps that wait do so at the same time in several workers, as many as the cores can serve.
     """
     if batch_size * seconds < MESSAGE_SECONDS:
         return 0
     workers = max(1, len(os.sched_getaffinity(0)) // 2)
-    if cpu_seconds < seconds / 2:
+    if waits(seconds, cpu_seconds):
         workers = min(_MOST_WAITING, math.ceil(workers * seconds / max(cpu_seconds, 1e-6)))
     return min(batch_size, workers)
 

@@ -4,8 +4,8 @@
 `Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
 of the environment, ppo_floats.gin or ppo_integers.gin (observations), ppo_continuous.gin (actions),
 ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces bindings of an earlier one,
-and the user's own bindings replace all of them. Without a number of groups in the files it is that of
-`choose_num_groups`.
+and the user's own bindings replace all of them. `choose_num_groups` chooses a number of groups that the
+files leave open.
 """
 
 import functools
@@ -147,9 +147,9 @@ def list_preset(name: str) -> set[str]:
 
 
 def _read_env(bound):
-    """Returns the specs of observations and actions, nests of unbatched tensor specs, of an environment.
+    """Returns the specs of an environment's observations and actions, and its `would_compute_in_python`.
 
-    And its method `would_compute_in_python`. Without environments they are of the `offline_buffer`.
+    The specs are nests of unbatched tensor specs. Without environments the `offline_buffer` has them.
     """
     if bound.get("num_envs") == 0 and not bound.get("num_collectors"):
         check_has_source(bound.get("offline_buffer"))

@@ -21,7 +21,7 @@ from alf.core.annotations import FilePath
 from alf.core.pickling import can_pickle
 from alf.environments.arguments import InfoKeys
 from alf.environments.load import find_env_fn, has_vector_entry, load
-from alf.environments.python_env import MESSAGE_SECONDS, find_num_workers
+from alf.environments.python_env import MESSAGE_SECONDS, find_num_workers, waits
 from alf.errors import ConfigError
 from alf.runs.experiment import Experiment
 from alf.runs.groups import split_in_groups
@@ -307,7 +307,7 @@ def _judge(report, seen, batch_size, stays, has_vector):
     report.hints = find_hints(seen, batch_size, report.num_workers)
     message = f"a message to a worker {MESSAGE_SECONDS * 1e6:.0f}"
     reason = f"{batch_size} steps take {batch_size * step:.0f} microseconds, {message}"
-    if report.num_workers and cpu < step / 2e6:
+    if report.num_workers and waits(step / 1e6, cpu):
         reason += f"; a step waits for {1 - cpu * 1e6 / step:.0%} of its time, so several workers do"
     elif report.num_workers:
         reason += f"; half of the {len(os.sched_getaffinity(0))} cores, for each of two batched environments"

@@ -31,6 +31,7 @@ from alf.training.stop_criteria import Position, StopCriteria
 from alf.version import __version__
 
 _WARM_UP = 0.2  # the length of the warm-up, as a fraction of the measured time
+_MOST_UNTIL_COMPILED = 20.0  # seconds of a wait for the updates that XLA compiles: some runs make few
 _STAGES_SECONDS = 2.0  # seconds between two updates of the bottleneck in the display
 
 
@@ -157,7 +158,8 @@ def measure_parts(driver, learner, seconds, sample_only=False):
                 return steps
 
             # Until the first update, which traces the graph, and until XLA has compiled the updates.
-            while not display.summary or learner.compiles_later:
+            deadline = time.monotonic() + _MOST_UNTIL_COMPILED
+            while not display.summary or (learner.compiles_later and time.monotonic() < deadline):
                 learn()
             measure(learner, learn, _WARM_UP * seconds)
             training = _measure_stages(driver, learner, learn, seconds, display)

@@ -89,6 +89,14 @@ def test_the_time_in_which_xla_compiles_is_not_measured(bench, monkeypatch):
     assert status == 0 and left == [(False, False), (True, False)]  # sampling, training
 
 
+def test_a_run_that_makes_few_updates_is_measured_before_xla_compiles(bench, monkeypatch):
+    monkeypatch.setattr(update_loop, "PLAIN_UPDATES", 10**9)
+    monkeypatch.setattr(throughput, "_MOST_UNTIL_COMPILED", 0.2)
+    settings = ["--num_envs=2", "--unroll_length=4", "--recurrence=2", "--fc_layer_params=(8,)"]
+    status, result, _ = bench(settings=settings, what="CartPole-v1", algorithm="impala")
+    assert status == 0 and result["training"]["updates_per_second"] > 0
+
+
 def test_it_names_what_to_measure_as_alf_train_does(bench):
     settings = ["--num_envs=4", "--num_groups=1", "--unroll_length=4", "--fc_layer_params=(8,)"]
     given = dict(what="CartPole-v1", algorithm="impala", sample_only=True)

@@ -203,7 +203,10 @@ WRONG_METHODS = {
     "too many": ({"on_begin": lambda self, trainer, extra: None}, r"on_begin\(self, trainer\)"),
     "without self": ({"on_end": lambda: None}, r"define on_end\(self, trainer, reason\)"),
     "state": ({"set_state": lambda self: None}, r"define set_state\(self, state\)"),
-    "keyword": ({"on_check": lambda self, trainer, *, more: None}, "missing a required .*argument: 'more'"),
+    "keyword": (
+        {"on_check": lambda self, trainer, *, more: None},
+        "missing a required (keyword-only )?argument: 'more'",  # so in Python 3.12
+    ),
     "no method": ({"on_begin": None}, "Own.on_begin cannot be called"),
 }
 
