@@ -2,17 +2,18 @@
 """Trains an agent of Stable-Baselines3: `python benchmarks/sb3.py --env=CartPole-v1 --steps=100_000`.
 
 Needs an environment of its own (`pip install stable-baselines3`) and nothing of ALF. Without --settings and
---num_envs it takes the defaults. Prints one JSON object with the average return of the last 100 episodes
+--num_envs it takes the defaults. --library=sbx trains one of SBX (`pip install sbx-rl`), which is the same in
+JAX. Prints one JSON object with the average return of the last 100 episodes
 after parts of the steps, and the seconds of training until then; and whether it was at --target_return,
 which ends training.
 """
 
 import argparse
+import importlib
 import json
 import time
 
 import numpy as np
-import stable_baselines3
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
@@ -65,6 +66,15 @@ def make_envs(name, num_envs, seed):
     return VecFrameStack(make_atari_env(name, n_envs=num_envs, seed=seed), 4), True
 
 
+def find_activation(library, name):
+    """Returns a library's activation, by the name of the class of `torch.nn`."""
+    if library == "sbx":
+        import flax
+
+        return getattr(flax.linen, name.lower())
+    return getattr(torch.nn, name)
+
+
 def make_settings(arguments):
     """Returns the algorithm's settings; an activation is the name of a class of `torch.nn` in the flag."""
     settings = dict(arguments.settings)
@@ -73,13 +83,14 @@ def make_settings(arguments):
         settings["learning_rate"] = lambda remaining: rate * remaining
     network = settings.get("policy_kwargs", {})
     if "activation_fn" in network:
-        activation = getattr(torch.nn, network["activation_fn"])
+        activation = find_activation(arguments.library, network["activation_fn"])
         settings["policy_kwargs"] = {**network, "activation_fn": activation}
     return settings
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--library", default="stable_baselines3", choices=("stable_baselines3", "sbx"))
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--algorithm", default="ppo", choices=("ppo", "sac", "dqn", "a2c"))
     parser.add_argument("--steps", type=int, default=100_000)
@@ -91,7 +102,7 @@ def main():
     parser.add_argument("--settings", type=json.loads, default={}, help="Of the algorithm, as JSON.")
     arguments = parser.parse_args()
     envs, has_images = make_envs(arguments.env, arguments.num_envs, arguments.seed)
-    make = getattr(stable_baselines3, arguments.algorithm.upper())
+    make = getattr(importlib.import_module(arguments.library), arguments.algorithm.upper())
     policy = "CnnPolicy" if has_images else "MlpPolicy"
     envs = VecNormalize(envs) if arguments.normalize else envs
     model = make(policy, envs, seed=arguments.seed, device="cpu", **make_settings(arguments))

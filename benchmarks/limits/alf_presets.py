@@ -148,13 +148,19 @@ def _make_fresh(preset, make):
     return _pair(preset, _ACTOR_CRITIC, alf, lean, lambda: float(lean.train(batch, orders)), orders.shape[0])
 
 
+def copy_scales(lean, transformer):
+    """Copies the moments of ALF's normalizers; the lean program derives the rest of their variables."""
+    moments = [x for x in transformer.variables if x.dtype == tf.float64]
+    for ours, theirs in zip(lean.scales.variables, moments, strict=True):
+        ours.assign(theirs)
+
+
 def make_dqn(env="CartPole-v1", updates=1, steps=1000, **settings):
     """Makes the `Pair` of DQN; the lean program gets the sequences that ALF draws now."""
     preset = _replay_preset(env, "dqn", updates, steps, settings)
     learner, names = preset.learner, ("discount", "tau")
     lean = Dqn(preset.weights("all"), **preset.read("DqnAlgorithm", *names), **preset.adam())
-    for ours, theirs in zip(lean.scales.variables, learner.policy.data_transformer.variables, strict=True):
-        ours.assign(theirs)
+    copy_scales(lean, learner.policy.data_transformer)
     _set_priorities(learner.replayer, learner.progress)
     batches = [(rows, weight) for rows, weight, _ in _draw(preset, updates)]
     rows = [Sequences(x.step_type, x.reward, x.discount, x.observation, x.action, y) for x, y in batches]

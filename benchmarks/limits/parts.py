@@ -122,10 +122,11 @@ class Scales:
 
     def apply(self, state, observation, reward):
         """Returns observations [..., size] and rewards, scaled."""
-        std = _std(state[:3])
-        high = tf.cast(state[1], tf.float32)
-        low = tf.cast(state[1] - tf.cast(high, tf.float64), tf.float32)
-        scaled = (observation - high) / std - low / std, reward / _std(state[3:])
+        std, reward_std = _std(state[:3]), _std(state[3:])
+        center = tf.cast(state[1], tf.float32)
+        rest = tf.cast((state[1] - tf.cast(center, tf.float64)) / std, tf.float32)
+        observation = (observation - center) / tf.cast(std, tf.float32) - rest
+        scaled = observation, reward / tf.cast(reward_std, tf.float32)
         return [tf.clip_by_value(x, -self._limit, self._limit) for x in scaled]
 
 
@@ -145,7 +146,7 @@ def _add(state, x, mask):
 def _std(state):
     count, _, squares = state
     std = tf.sqrt(squares / tf.maximum(count, 1) + 1e-8)
-    return tf.cast(tf.where(count < 2, tf.ones_like(std), std), tf.float32)
+    return tf.where(count < 2, tf.ones_like(std), std)
 
 
 def _size(shape):

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Seconds from the start of a process to a score: ALF's presets beside PyTorch and Stable-Baselines3.
+"""Seconds from the start of a process to a score: ALF's presets beside PyTorch, Stable-Baselines3 and SBX.
 
 The others have the settings for PPO of RL Baselines3 Zoo, without gSDE; PyTorch does not normalize.
 A run has reached a score when 100 episodes have that average return.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from benchmarks.peers.running import PEERS, ROOT, SCRIPTS, read_line, run
 from benchmarks.series import add_row, read_rows
 
-PEER_NAMES = ("torch", "sb3")
+PEER_NAMES = ("torch", "sb3", "sbx")
 _LIMIT = 7200.0  # seconds of a run
 
 
@@ -24,8 +24,8 @@ class Task(NamedTuple):
 
     Attributes:
         settings: for `torch_ppo.py`; `sb3_settings` translates them.
-        normalizes: whether Stable-Baselines3 normalizes observations and rewards.
-        sb3: settings that only Stable-Baselines3 has.
+        normalizes: whether Stable-Baselines3 and SBX normalize observations and rewards.
+        sb3: settings that only these two have.
         peers: the libraries that the settings are for.
     """
 
@@ -72,7 +72,7 @@ TASKS = {
         | dict(
             policy_kwargs=dict(log_std_init=-2, ortho_init=False, activation_fn="ReLU", net_arch=[256, 256])
         ),
-        peers=("sb3",),
+        peers=("sb3", "sbx"),
     ),
 }
 _SB3_NAMES = {
@@ -108,7 +108,8 @@ def command(library, env, seed, folder):
     flags += [f"--steps={task.max_steps}", f"--num_envs={task.settings['num_envs']}"]
     flags += [f"--settings={json.dumps({**sb3_settings(task.settings), **task.sb3})}"]
     flags += ["--normalize"] * task.normalizes + ["--anneal"] * task.settings.get("anneals", False)
-    return [PEERS["sb3"].python(), ROOT / "benchmarks" / "sb3.py", *flags]
+    flags += ["--library=sbx"] * (library == "sbx")
+    return [PEERS[library].python(), ROOT / "benchmarks" / "sb3.py", *flags]
 
 
 def train(library, env, seed):

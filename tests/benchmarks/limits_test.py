@@ -46,8 +46,7 @@ def impala():
     (experience,) = preset.collect()
     preset.learner.observe(experience)
     lean = preset.make_impala()
-    for ours, theirs in zip(lean.scales.variables, preset.learner.policy.data_transformer.variables):
-        ours.assign(theirs)
+    presets.copy_scales(lean, preset.learner.policy.data_transformer)
     return preset, experience, lean
 
 

@@ -188,4 +188,4 @@ def test_the_scores_count_the_runs_that_got_there():
         {"score_of": "Acrobot-v1", "library": "ALF", "seconds": x, "reached": x < 90} for x in (20, 30, 99)
     ]
     *_, line = scores.format_table(runs).splitlines()
-    assert line == "| Acrobot-v1 | -100 | 25 s (20 to 30), 2 of 3 |  |  |"
+    assert line == "| Acrobot-v1 | -100 | 25 s (20 to 30), 2 of 3 |  |  |  |"

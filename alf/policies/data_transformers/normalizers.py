@@ -26,14 +26,20 @@ class RunningStatistics(tf.Module):
 
     Args:
         shape: of one element.
+        dtype: of the results of `scale` and `center_and_scale`.
     """
 
-    def __init__(self, shape: Sequence[int]) -> None:
+    def __init__(self, shape: Sequence[int], dtype: tf.DType = tf.float32) -> None:
         super().__init__(name="running_statistics")
         zero, zeros = tf.zeros((), tf.float64), tf.zeros(shape, tf.float64)
         self._count = tf.Variable(zero, trainable=False, name="count")
         self._mean = tf.Variable(zeros, trainable=False, name="mean")
         self._squares = tf.Variable(zeros, trainable=False, name="squares")  # sum of squared deviations
+        # What each step of an actor needs is computed once, with the update.
+        zeros, ones = tf.zeros(shape, dtype), tf.ones(shape, dtype)
+        self._center = tf.Variable(zeros, trainable=False, name="center")
+        self._rest = tf.Variable(zeros, trainable=False, name="rest")
+        self._std = tf.Variable(ones, trainable=False, name="std")
 
     def update(self, x: Array, mask: Array) -> None:
         """Adds elements.
@@ -61,6 +67,23 @@ class RunningStatistics(tf.Module):
             self._squares.assign_add(squares)
             self._mean.assign_add(delta * weight)
             self._count.assign(count)
+        # The mean in two parts: near 1,000,000 one float32 may be off by 0.03, which can be many standard
+        # deviations. TensorFlow Lite and many ONNX runtimes cannot subtract float64.
+        dtype, std = self._center.dtype, self.std()
+        self._center.assign(tf.cast(self._mean, dtype))
+        self._rest.assign(tf.cast((self._mean - tf.cast(self._center, tf.float64)) / std, dtype))
+        self._std.assign(tf.cast(std, dtype))
+
+    def center_and_scale(self, x: Array) -> Array:
+        """Returns (x - mean) / std of elements [..., *shape], of `dtype`."""
+        # An actor may read these variables while the learner assigns them: for that step they are of two
+        # updates, which differ by one batch among all that were counted. The quotient stands between the two
+        # differences: an optimizer of graphs would add up the parts of the mean again.
+        return (tf.cast(x, self._center.dtype) - self._center) / self._std - self._rest
+
+    def scale(self, x: Array) -> Array:
+        """Returns x / std of elements [..., *shape], of `dtype`."""
+        return tf.cast(x, self._std.dtype) / self._std
 
     def mean(self) -> Array:
         """Returns the mean, float64 [*shape]; 0 before the first update."""
@@ -68,9 +91,7 @@ class RunningStatistics(tf.Module):
 
     def std(self, epsilon: float = 1e-8) -> Array:
         """Returns sqrt(variance + epsilon), float64 [*shape]; 1 with fewer than two elements."""
-        # With one element the variance is 0, and a quotient by sqrt(epsilon) would be huge. An actor may read
-        # these variables while the learner assigns them: for that step they are of two updates, which differ
-        # by one batch among all that were counted.
+        # With one element the variance is 0, and a quotient by sqrt(epsilon) would be huge.
         std = tf.sqrt(self._squares / tf.maximum(self._count, 1.0) + epsilon)
         return tf.where(self._count < 2, tf.ones_like(std), std)
 
@@ -95,7 +116,12 @@ class ObservationNormalizer(DataTransformer):
         self._clip = clip
         leaves = tf.nest.flatten(observation_spec)
         # One for each number, and not for each leaf: joint angles and speeds, say, have different scales.
-        self._statistics = [RunningStatistics(s.shape) if s.dtype.is_floating else None for s in leaves]
+        self._statistics = [
+            RunningStatistics(s.shape, tf.float64 if s.dtype == tf.float64 else tf.float32)
+            if s.dtype.is_floating
+            else None
+            for s in leaves
+        ]
         if not any(self._statistics):
             raise ConfigError(f"ObservationNormalizer needs a float observation, not {observation_spec}")
         # The bounds of the environment do not hold after scaling.
@@ -106,14 +132,7 @@ class ObservationNormalizer(DataTransformer):
         def normalize(x, statistics):
             if statistics is None:
                 return x
-            dtype = x.dtype if x.dtype == tf.float64 else tf.float32
-            mean, std = statistics.mean(), tf.cast(statistics.std(), dtype)
-            # The mean is subtracted in two float32 parts: near 1,000,000 one float32 may be off by 0.03,
-            # which can be many standard deviations. TensorFlow Lite and many ONNX runtimes cannot subtract
-            # float64.
-            high = tf.cast(mean, dtype)
-            low = tf.cast(mean - tf.cast(high, tf.float64), dtype)
-            y = tf.cast((tf.cast(x, dtype) - high) / std - low / std, x.dtype)
+            y = tf.cast(statistics.center_and_scale(x), x.dtype)
             return y if self._clip is None else tf.clip_by_value(y, -self._clip, self._clip)
 
         pairs = zip(tf.nest.flatten(data.observation), self._statistics, strict=True)
@@ -168,7 +187,7 @@ class RewardNormalizer(DataTransformer):
     def transform(self, data: Any) -> Any:
         # Only scaled: rewards without their mean would make another behavior the best one.
         # Nothing is subtracted, so no digits cancel and float32 is exact enough.
-        reward = data.reward / tf.cast(self._statistics.std(), tf.float32)
+        reward = self._statistics.scale(data.reward)
         if self._clip is not None:
             reward = tf.clip_by_value(reward, -self._clip, self._clip)
         return data._replace(reward=reward)
