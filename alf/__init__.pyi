@@ -14,7 +14,10 @@ from alf.algorithms import Algorithm as Algorithm
 from alf.algorithms import DqnAlgorithm as DqnAlgorithm
 from alf.algorithms import ImpalaAlgorithm as ImpalaAlgorithm
 from alf.algorithms import PPOAlgorithm as PPOAlgorithm
+from alf.algorithms import QrDqnAlgorithm as QrDqnAlgorithm
 from alf.algorithms import SacAlgorithm as SacAlgorithm
+from alf.algorithms import Td3Algorithm as Td3Algorithm
+from alf.algorithms import Td3Policy as Td3Policy
 from alf.config.listing import settings as settings
 from alf.config.parsing import parse_config as parse_config
 from alf.data_structures import Experience as Experience

@@ -34,6 +34,11 @@ QUICK = ("impala_cartpole", "appo_memory", "dqn_cartpole")
 SHORTER = {
     "Recall-v0": ("Experiment.unroll_length = 8",),
     '"ppo"': ("Experiment.unroll_length = 32",),
+    '"r2d2"': (
+        "Experiment.unroll_length = 20",
+        "ReplayLearner.mini_batch_length = 20",
+        "ReplayLearner.initial_collect_steps = 1",
+    ),
     "Pong-v5": ("Experiment.num_envs = 16", "Experiment.unroll_length = 8"),
     "ReplayLearner.initial_collect_steps": ("ReplayLearner.initial_collect_steps = 1",),
     # Each policy has a batch in every iteration.

@@ -19,6 +19,10 @@ TARGETS = {
     ("dqn", "CartPole-v1"): (50_000, 200.0),
     ("sac", "CartPole-v1"): (15_000, 100.0),  # with actions that are integers
     ("sac", "Pendulum-v1"): (15_000, -500.0),
+    ("td3", "Pendulum-v1"): (20_000, -500.0),
+    ("qr_dqn", "CartPole-v1"): (50_000, 200.0),
+    ("apex", "CartPole-v1"): (100_000, 100.0),  # with an epsilon of 0.13 on average
+    ("r2d2", "CartPole-v1"): (100_000, 100.0),
 }
 
 

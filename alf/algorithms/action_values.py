@@ -46,7 +46,16 @@ class NStep(tf.Module):
         self._burn_in = burn_in
         self._is_recurrent = is_recurrent
         if burn_in and not is_recurrent:
-            raise ConfigError(f"{owner}.burn_in is {burn_in}: it has no effect without a recurrent network")
+            raise ConfigError(
+                f"{owner}.burn_in is {burn_in}: it has no effect without a recurrent network, so set the "
+                "network's rnn, such as @GRU, or burn_in to 0"
+            )
+
+    def check_length(self, length: int) -> None:
+        """Raises ConfigError if sequences of `length` steps have no transition over n steps."""
+        if length < self._burn_in + self._n:
+            needed = f"burn_in + n_step = {self._burn_in} + {self._n}"
+            raise ConfigError(f"mini_batch_length is {length}: {self._owner} needs at least {needed}")
 
     def make_transitions(self, experience: Experience, progress: Progress) -> Transitions:
         """Makes the `Transitions` of a batch of sequences.
@@ -59,11 +68,8 @@ class NStep(tf.Module):
             ConfigError: if L is too small.
         """
         b, n, length = self._burn_in, self._n, experience.step_type.shape[0] - 1
+        self.check_length(length)
         num_rows = length - b - n + 1
-        if num_rows < 1:
-            raise ConfigError(
-                f"mini_batch_length is {length}: {self._owner} needs at least burn_in + n_step = {b} + {n}"
-            )
         is_first = tf.equal(experience.step_type, FIRST)
         discount_t = self._discount(progress) * experience.discount[b + 1 :]
         # The environment's discount is 0 only at a termination: after a time limit the value still counts.

@@ -90,6 +90,9 @@ class Algorithm(tf.Module, abc.ABC):
             raise ConfigError("set_reward_weights: the reward of the environments is not a vector")
         self.policy.data_transformer.reward_weighting.set_weights(weights)
 
+    def check_sequence_length(self, length: int) -> None:  # noqa: B027
+        """Raises ConfigError if replayed sequences of `length` steps are too short. Default: none is."""
+
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         """Groups the trainable variables for optimizers. Default: one group "all".
 
@@ -190,6 +193,38 @@ class Algorithm(tf.Module, abc.ABC):
             dict from name to scalar.
         """
         return {}
+
+    def first_priority(self, experience: Experience, prepared: Nest) -> Array:
+        """Computes the priorities of new sequences, if `ReplayLearner.initial_priorities` is "learner".
+
+        Default: those of the loss, with the present weights.
+
+        Args:
+            experience, prepared: as in `train_step`.
+
+        Returns:
+            float32 [B].
+        """
+        return self.calc_loss(experience, self.train_step(experience, prepared)).priority
+
+    def priority_of_actor(self, experience: Experience) -> Array:
+        """Computes the priorities of new sequences, if `ReplayLearner.initial_priorities` is "actor".
+
+        They follow from the `Experience.info` of the policy that acted, without an evaluation of a network.
+
+        Args:
+            experience: as in `train_step`.
+
+        Returns:
+            float32 [B].
+
+        Raises:
+            ConfigError: by default.
+        """
+        raise ConfigError(
+            f"ReplayLearner.initial_priorities is 'actor': {type(self).__name__} computes none from what "
+            "actors say, so set 'learner' or 'largest'"
+        )
 
     def stops_early(self, summary: dict[str, Any]) -> Array:
         """Returns whether the learner skips the remaining updates of a batch, bool scalar.

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from alf.algorithms.action_values import NStep, action_to_index
 from alf.algorithms.algorithm import Algorithm, TargetUpdater
-from alf.config.kinds import Above, AtMost, NonNegativeInt, PositiveFloat, PositiveInt
+from alf.config.kinds import Above, AtMost, Fraction, NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import configurable
 from alf.core.annotations import Array, Nest
 from alf.data_structures import Experience, LossInfo
@@ -70,6 +70,7 @@ class SacAlgorithm(Algorithm):
         burn_in: int, rows at the start of a sequence that do not train. They only compute the recurrent state
             with the current weights, because the stored state came from older weights (R2D2, Kapturowski et
             al., ICLR 2019).
+        priority_eta: number in [0, 1], as in `DqnAlgorithm`.
     """
 
     policy_type = SacPolicy
@@ -86,6 +87,7 @@ class SacAlgorithm(Algorithm):
         tau: Annotated[float, Above(0), AtMost(1)] = 0.005,
         target_update_period: PositiveInt = 1,
         burn_in: NonNegativeInt = 0,
+        priority_eta: Fraction = 0.0,
     ) -> None:
         super().__init__(policy, name="sac")
         is_recurrent = bool(tf.nest.flatten(policy.state_spec.train))
@@ -98,6 +100,10 @@ class SacAlgorithm(Algorithm):
         action_size, _ = policy.critic_sizes
         self._is_discrete = action_size == 0
         self._target_entropy = target_entropy
+        self._priority_eta = priority_eta
+
+    def check_sequence_length(self, length: int) -> None:
+        self._n_step.check_length(length)
 
     def parameter_groups(self) -> dict[str, list[tf.Variable]]:
         """Returns the groups "actor", "critic" and, if the temperature is trained, "alpha"."""
@@ -170,7 +176,7 @@ class SacAlgorithm(Algorithm):
             "q": losses.weighted_mean(tf.reduce_mean(q, axis=0), is_trained),
         }
         td_error = tf.reduce_mean(tf.abs(q - target), axis=0)
-        priority = td_losses.mean_priority(td_error, transitions.weight)
+        priority = td_losses.sequence_priority(td_error, transitions.weight, self._priority_eta)
         return LossInfo(tf.add_n(list(parts.values())), {**parts, **shown}, priority)
 
     def after_update(self, experience: Experience, train_info: Nest) -> None:

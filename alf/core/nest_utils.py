@@ -111,7 +111,7 @@ def zero_where(condition, nest):
 
     def zero(x):
         added = [1] * (x.shape.rank - condition.shape.rank)
-        rows = tf.reshape(condition, (-1, *condition.shape[1:], *added))
+        rows = tf.reshape(condition, [-1 if n is None else n for n in condition.shape] + added)
         # Not a product with 0, which leaves NaN where it was.
         return tf.where(rows, tf.zeros_like(x), x)
 
@@ -154,8 +154,8 @@ def merge_leading_dims(nest, spec):
 
 
 def split_leading_dim(x, leading):
-    """Reverses `merge_leading_dims` for one tensor [N, size]. Returns [*leading, size]."""
-    return x if len(leading) == 1 else tf.reshape(x, (*leading, x.shape[-1]))
+    """Reverses `merge_leading_dims` for one tensor [N, *shape]. Returns [*leading, *shape]."""
+    return x if len(leading) == 1 else tf.reshape(x, (*leading, *x.shape[1:]))
 
 
 def find_structure_mismatch(nest, spec):

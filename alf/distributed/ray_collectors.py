@@ -276,7 +276,8 @@ class RayCollectors(Collectors):
 
     def _start_actor(self, index):
         first_env = self._first_env_index + index * self._envs_of_each
-        kwargs = dict(self._unrolls, first_env_id=first_env * self.specs.batch_size)
+        batch_size, num_groups = self.specs.batch_size, self._first_env_index + self.num_groups
+        kwargs = dict(self._unrolls, first_env_id=first_env * batch_size, num_envs=num_groups * batch_size)
         arguments = index, self._counts[index], self._envs_of_each
         make = functools.partial(self._make_collector, *arguments, **kwargs)
         actor_class = self._ray.remote(**self._options_of(index))(CollectorActor)

@@ -23,6 +23,7 @@ class Collector:
         policy: `Policy` for these environments; the learner's weights replace the values of its variables.
         first_env_id: int, `Experience.env_id` of the first sub-environment. Collectors have different ones,
             so that no two sub-environments have the same id.
+        num_envs: int, the sub-environments of all processes; None: those of `envs`.
         driver: callable (envs, policy, unroll_length=, settings=, monitoring=) -> `AsyncOffPolicyDriver`.
         unroll_length: T, transitions of an unroll.
         num_unrolls: N, unrolls that `collect` returns. If N is the number of environments, each makes one
@@ -36,6 +37,7 @@ class Collector:
         envs,
         policy,
         first_env_id=0,
+        num_envs=None,
         driver=AsyncOffPolicyDriver,
         unroll_length=8,
         num_unrolls=1,
@@ -43,6 +45,8 @@ class Collector:
     ):
         self._policy = policy
         self._first_env_id = first_env_id
+        for one in policy.policies.values() if num_envs else ():
+            one.use_envs(first_env_id, num_envs)
         settings = dataclasses.replace(
             DriverSettings(),
             mode="lockstep" if num_unrolls == len(envs) else "async",

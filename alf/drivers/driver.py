@@ -117,6 +117,8 @@ class Driver(abc.ABC):
         counts = EnvironmentSteps(), NumberOfEpisodes()
         statistics = monitoring.statistics(**_describe_rows(specs, self._num_sources))
         num_rows = self._num_sources * specs.batch_size if specs else 0
+        for one in policy.policies.values():
+            one.use_envs(0, num_rows)
         users = [as_metric(metric, num_rows) for metric in [*metrics, *monitoring.metrics]]
         self._metrics = [*counts, *statistics.metrics, *users]
         check_names(self._metrics)

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""A task that needs memory: only the first observation says what pays in the end. See appo_memory.gin."""
+"""Tasks that need memory: a cue to recall (appo_memory.gin), and hidden velocities (r2d2_cartpole.gin)."""
 
 import gymnasium as gym
 import numpy as np
@@ -36,4 +36,21 @@ class Recall(gym.Env):
         return observation
 
 
+class Positions(gym.ObservationWrapper):
+    """CartPole without its velocities, which follow from two observations."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        box = env.observation_space
+        self.observation_space = gym.spaces.Box(box.low[::2], box.high[::2])
+
+    def observation(self, observation):
+        return observation[::2]
+
+
+def make_positions(**kwargs):
+    return Positions(gym.make("CartPole-v1", **kwargs))
+
+
 gym.register("Recall-v0", Recall)
+gym.register("CartPolePositions-v1", make_positions)

@@ -2,7 +2,7 @@
 """ReplayLearner: makes updates from a replay buffer."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +14,7 @@ from alf.core.annotations import Array
 from alf.core.credit import Credit
 from alf.core.devices import HOST
 from alf.core.nest_utils import zeros_from_spec
-from alf.core.tf_runtime import parallel
+from alf.core.tf_runtime import GraphFunction, parallel, single_threaded
 from alf.data_structures import Experience, PolicyState, count_transitions
 from alf.errors import ConfigError
 from alf.learner.learner import Learner
@@ -48,6 +48,11 @@ class ReplayLearner(Learner):
         whole_replay_buffer_training: whether the updates take all sequences of the buffer in turn, shuffled
             for each pass; the last update of a pass may have fewer. False: the replayer draws the sequences.
         clear_replay_buffer: whether the buffer is emptied after each call of `train` that makes an update.
+        initial_priorities: the priorities of new sequences in a `PrioritizedReplayer`. "largest": the largest
+            so far, so that they are tried soon. "learner": those of the loss with the present weights, one
+            more evaluation of the networks for each sequence (`Algorithm.first_priority`). "actor": those
+            that follow from what the policy said when it acted, without an evaluation (Ape-X, arXiv
+            1803.00933, section 3); it needs `EpsilonGreedyPolicy.reports_values`.
 
     Attributes:
         needs_fresh_experience: `clear_replay_buffer`.
@@ -68,6 +73,7 @@ class ReplayLearner(Learner):
         num_updates_per_train_iter: PositiveInt | None = None,
         whole_replay_buffer_training: bool = False,
         clear_replay_buffer: bool = False,
+        initial_priorities: Literal["largest", "learner", "actor"] = "largest",
         settings: LearnerSettings | None = None,
         strategy: Annotated[tf.distribute.Strategy | None, PASSED] = None,
     ) -> None:
@@ -90,7 +96,15 @@ class ReplayLearner(Learner):
                 "ReplayLearner.replay_ratio says how many updates there are: leave "
                 "num_updates_per_train_iter and whole_replay_buffer_training out"
             )
+        algorithm.check_sequence_length(mini_batch_length)
         replayer.num_sequences(mini_batch_length)  # raises an error if the buffer can never hold a sequence
+        if initial_priorities != "largest" and replayer.name == "uniform":
+            raise ConfigError(
+                f"ReplayLearner.initial_priorities is {initial_priorities!r}, but the replayer 'uniform' has "
+                "no priorities: set Experiment.exp_replayer to 'prioritized', or leave it 'largest'"
+            )
+        self._initial_priorities = initial_priorities
+        self._rate_new = GraphFunction(self._rate_new_sequences)
         self._num_at_once = self._excess = 0
         self._most_at_once = self._count_at_once(replayer)
         self._num_enough_steps = max(1, initial_collect_steps)
@@ -116,8 +130,41 @@ class ReplayLearner(Learner):
 
     def observe(self, experience: Experience) -> None:
         super().observe(experience)
-        if not self._has_dropped:
-            self._fresh_steps += count_transitions(experience.step_type.numpy())
+        if self._has_dropped:
+            return
+        self._fresh_steps += count_transitions(experience.step_type.numpy())
+        if self._initial_priorities != "largest":
+            with single_threaded():
+                self._rate_new(())
+
+    def _rate_new_sequences(self, _):
+        """Gives the sequences that have become whole in the replayer their priorities, in the graph."""
+        with tf.device(HOST):
+            chosen = self.replayer.new_sequences(self._length)
+            batch = self.replayer.gather(chosen, self._length)
+        with self.stream.spawn(2).at([(0, self.progress.env_steps)]):
+            (experience, prepared), _ = self._prepare(batch, tf.ones_like(chosen.start, tf.float32), False)
+            if self._initial_priorities == "actor":
+                priority = self.algorithm.priority_of_actor(experience)
+            else:
+                priority = self.algorithm.first_priority(experience, prepared)
+        with tf.device(HOST):
+            self.replayer.update_priorities(chosen, priority)
+
+    def _prepare(self, batch, weight, counts_old=True):
+        """Calls `Update.prepare` with sequences that a replayer has read; `weight` is float32 [N]."""
+        policy = self.policy
+        count = tf.shape(weight)[0] if weight.shape[0] is None else weight.shape[0]
+        # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
+        # date. A file may hold info and recurrent states that this policy does not have.
+        train = policy.state_spec.train
+        state = PolicyState(
+            zeros_from_spec(policy.data_transformer.state_spec, count),
+            batch.state.train if tf.nest.flatten(train) else train,
+        )
+        info = batch.info if tf.nest.flatten(policy.info_spec) else ()
+        batch = batch._replace(info=info, state=state)
+        return self._update.prepare(batch, policy.data_transformer.context, weight, counts_old)
 
     def _make_due_updates(self) -> tuple[dict[str, Array], Any]:
         """Makes the updates for the steps observed since the last call.
@@ -255,7 +302,7 @@ class ReplayLearner(Learner):
         `inputs` are the number of updates, an int32 scalar, and with `whole_replay_buffer_training` what
         `_choose_in_turn` has chosen.
         """
-        policy, (num_updates, given) = self.policy, inputs
+        num_updates, given = inputs
         # The buffer is in main memory, and so is all that finds rows in it: only the batch leaves.
         with tf.device(HOST):
             if self._takes_all:
@@ -265,16 +312,7 @@ class ReplayLearner(Learner):
                 batch, chosen, weight = replayer.sample(self._size, self._length, self.progress, number)
                 used = tf.range(number * self._size) < num_updates * self._size
             weight *= tf.cast(used, tf.float32)
-        # The state of the data transformer starts at zero: the rows of `context` in front bring it up to
-        # date. A file may hold info and recurrent states that this policy does not have.
-        train = policy.state_spec.train
-        state = PolicyState(
-            zeros_from_spec(policy.data_transformer.state_spec, weight.shape[0]),
-            batch.state.train if tf.nest.flatten(train) else train,
-        )
-        info = batch.info if tf.nest.flatten(policy.info_spec) else ()
-        batch = batch._replace(info=info, state=state)
-        batch, lag = self._update.prepare(batch, policy.data_transformer.context, weight)
+        batch, lag = self._prepare(batch, weight)
         parts = None if number == 1 else tf.reshape(tf.range(number * self._size), (number, -1))
         summary, priority = self._loop.run(batch, parts, num_updates, compiles)
         if tf.is_tensor(priority):

@@ -53,7 +53,7 @@ class Update:
         if strategy is not None:
             self._compute = Replicas(strategy, self.loss_and_gradients).compute
 
-    def prepare(self, batch, context=0, weight=1.0):
+    def prepare(self, batch, context=0, weight=1.0, counts_old=True):
         """Transforms, weights and preprocesses a batch, in the graph, before its updates.
 
         Args:
@@ -61,6 +61,7 @@ class Update:
                 transformed.
             context: int, the number of rows in front that only the data transformer uses.
             weight: float32 scalar or [B], the weight of each column in the loss.
+            counts_old: whether steps above `max_policy_lag` are added to `dropped_steps`.
 
         Returns:
             a pair of the `Experience` of [T+1, B, ...], whose state has no other part than the policy's
@@ -95,7 +96,8 @@ class Update:
             summary["dropped_fraction"] = tf.cast(tf.math.divide_no_nan(num_old, num_all), tf.float32)
             is_trained &= ~is_old
             # Here and not in each update: several passes over a batch of unrolls count its old steps once.
-            self._dropped_steps.assign_add(num_old)
+            if counts_old:
+                self._dropped_steps.assign_add(num_old)
         if self._settings.debug_summaries:
             with tf.name_scope("keep_last"):
                 self._last_values.keep("debug/original_reward", tf.boolean_mask(original_reward, is_trained))

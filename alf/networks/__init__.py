@@ -2,7 +2,13 @@
 """Networks: an encoder of observations, hidden layers, an optional recurrent layer, and one or more heads."""
 
 from alf.networks.encoders import ImpalaResEncoder, NatureEncoder, ObservationEncoder
-from alf.networks.heads import ActorCriticNetwork, CriticsNetwork, PolicyNetwork, QValueNetwork
+from alf.networks.heads import (
+    ActorCriticNetwork,
+    CriticsNetwork,
+    PolicyNetwork,
+    QuantileNetwork,
+    QValueNetwork,
+)
 from alf.networks.recurrent import GRU, LSTM
 from alf.networks.user_models import KerasEncoder
 
@@ -17,4 +23,5 @@ __all__ = [
     "ObservationEncoder",
     "PolicyNetwork",
     "QValueNetwork",
+    "QuantileNetwork",
 ]

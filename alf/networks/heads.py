@@ -246,11 +246,64 @@ class QValueNetwork(_OneHeadNetwork):
 
     def _outputs(self, features):
         x = self._head(features)
-        if not self._dueling:
-            return x
-        # The loss only sees the sum V + A. Subtracting the mean makes the split into the two unique.
-        value, advantage = x[:, :1], x[:, 1:]
-        return value + advantage - tf.reduce_mean(advantage, axis=-1, keepdims=True)
+        return _duel(x) if self._dueling else x
+
+
+@configurable("alf.networks")
+class QuantileNetwork(_OneHeadNetwork):
+    """Computes N quantiles of the return of each of n actions, for `QrDqnAlgorithm` (arXiv 1710.10044).
+
+    A call returns float32 [T, B, n, N]; `policy` returns the values of the actions, float32 [B, n], which are
+    the means of their quantiles.
+
+    Args:
+        num_outputs: int, n.
+        num_quantiles: N; 200 in the paper.
+        dueling: bool. True computes quantiles of the value of the state and of the advantage of each action:
+            Z = V + A - mean over actions of A (arXiv 1511.06581, eq. 9).
+        observation_spec, fc_layer_params, activation, layer_norm: passed to `Torso`.
+        encoder, rnn, compute_dtype, seed: passed to `Torso`.
+
+    Attributes:
+        num_quantiles: the argument.
+    """
+
+    _head_gain = 0.1
+
+    def __init__(
+        self,
+        observation_spec: NestedSpec,
+        num_outputs: int,
+        num_quantiles: PositiveInt = 200,
+        dueling: bool = True,
+        fc_layer_params: Sequence[PositiveInt] = (128, 128),
+        activation: str = "relu",
+        layer_norm: bool = False,
+        encoder: Callable[..., Any] = ObservationEncoder,
+        rnn: Callable[..., Any] | None = None,
+        compute_dtype: ComputeDtype = "float32",
+        seed: Seed = None,
+    ) -> None:
+        head_size = (num_outputs + 1 if dueling else num_outputs) * num_quantiles
+        layers = fc_layer_params, activation, layer_norm
+        super().__init__(observation_spec, head_size, *layers, encoder, rnn, compute_dtype, seed)
+        self._dueling, self.num_quantiles = dueling, num_quantiles
+
+    def policy(self, observation: Nest, state: Nest = ()) -> tuple[Array, Nest]:
+        quantiles, state = super().policy(observation, state)
+        return tf.reduce_mean(quantiles, axis=-1), state
+
+    def _outputs(self, features):
+        x = self._head(features)
+        x = tf.reshape(x, (-1, x.shape[-1] // self.num_quantiles, self.num_quantiles))
+        return _duel(x) if self._dueling else x
+
+
+def _duel(x):
+    """Computes V + A - mean(A) from [N, 1 + n, ...], first V and then A of each action; [N, n, ...]."""
+    # The loss only sees the sum V + A. Subtracting the mean makes the split into the two unique.
+    value, advantage = x[:, :1], x[:, 1:]
+    return value + advantage - tf.reduce_mean(advantage, axis=1, keepdims=True)
 
 
 @configurable("alf.networks")

@@ -50,10 +50,45 @@ def td_target(reward: Array, discount: Array, value: Array) -> Array:
 
     Args:
         reward, discount: for example from `returns.n_step_transitions`.
-        value: of the time steps that bootstrap; it may be infinite or NaN where the discount is 0.
+        value: float32 [T, B], or [T, B, N] of N quantiles, of the time steps that bootstrap; it may be
+            infinite or NaN where the discount is 0.
+
+    Returns:
+        float32 like `value`.
     """
-    reward, discount, value = check_time_major(reward=reward, discount=discount, value=value)
+    value = tf.convert_to_tensor(value)
+    has_quantiles = value.shape.rank == 3
+    one = value[..., 0] if has_quantiles else value
+    reward, discount, _ = check_time_major(reward=reward, discount=discount, value=one)
+    if has_quantiles:
+        reward, discount = reward[..., tf.newaxis], discount[..., tf.newaxis]
     return tf.stop_gradient(reward + tf.math.multiply_no_nan(value, discount))
+
+
+def signed_hyperbolic(x: Array, epsilon: float = 1e-3) -> Array:
+    """Computes `h(x) = sign(x) * (sqrt(|x| + 1) - 1) + epsilon * x` (arXiv 1805.11593, section 3.2).
+
+    It brings values of very different sizes close together: a value network may learn h(Q) in place of Q.
+
+    Args:
+        x: float32 of any shape.
+        epsilon: float above 0.
+    """
+    size = tf.abs(x)
+    # sqrt(|x| + 1) - 1 without the difference of two nearly equal numbers.
+    return tf.sign(x) * size / (tf.sqrt(size + 1.0) + 1.0) + epsilon * x
+
+
+def signed_parabolic(x: Array, epsilon: float = 1e-3) -> Array:
+    """Computes the inverse of `signed_hyperbolic` (arXiv 1805.11593, proposition A.2).
+
+    `sign(x) * (((sqrt(1 + 4 * epsilon * (|x| + 1 + epsilon)) - 1) / (2 * epsilon)) ** 2 - 1)`. The arguments
+    are those of `signed_hyperbolic`.
+    """
+    shifted = tf.abs(x) + 1.0 + epsilon
+    # The same quotient, without the difference.
+    root = 2.0 * shifted / (tf.sqrt(1.0 + 4.0 * epsilon * shifted) + 1.0)
+    return tf.sign(x) * (root - 1.0) * (root + 1.0)
 
 
 def td_loss(td_error: Array, huber_delta: float | None = None) -> Array:
@@ -72,6 +107,32 @@ def td_loss(td_error: Array, huber_delta: float | None = None) -> Array:
     # One formula for both parts: where `near` is the whole error, it is the square.
     near = tf.minimum(size, huber_delta)
     return near * (size - 0.5 * near)
+
+
+def quantile_huber_loss(quantiles: Array, targets: Array, huber_delta: float | None = 1.0) -> Array:
+    """Computes the quantile regression loss of a distribution of returns (arXiv 1710.10044, eq. 9 and 10).
+
+    With the errors `u_ij = targets_j - quantiles_i` and the midpoints `tau_i = (i + 0.5) / N`:
+
+        sum over i of the mean over j of |tau_i - (1 if u_ij < 0 else 0)| * L(u_ij) / huber_delta
+
+    L is Huber's loss. With `huber_delta` None it is |u_ij|, without the divisor (eq. 8).
+
+    Args:
+        quantiles: float32 [T, B, N]; may have a gradient.
+        targets: float32 [T, B, M]; no gradient flows into it.
+        huber_delta: float above 0, the size of an error from which on the loss is linear; None.
+    """
+    count = quantiles.shape[-1]
+    midpoint = (tf.range(count, dtype=tf.float32)[:, tf.newaxis] + 0.5) / count
+    error = tf.stop_gradient(targets)[..., tf.newaxis, :] - quantiles[..., tf.newaxis]  # [T, B, N, M]
+    size = tf.abs(error)
+    if huber_delta is not None:
+        near = tf.minimum(size, huber_delta)
+        size = near * (size - 0.5 * near) / huber_delta
+    # The side of an error has no gradient.
+    weight = tf.abs(midpoint - tf.cast(error < 0, tf.float32))
+    return tf.reduce_sum(tf.reduce_mean(weight * size, axis=-1), axis=-1)
 
 
 def sac_critic_loss(q: Array, target: Array) -> Array:
@@ -112,17 +173,25 @@ def sac_alpha_loss(log_alpha: Array, entropy: Array, target_entropy: Array) -> A
     return log_alpha * tf.stop_gradient(entropy - target_entropy)
 
 
-def mean_priority(td_error: Array, weight: Array) -> Array:
-    """Computes the priority of each sequence, the mean of `|td_error|` over its transitions with weight > 0.
+def sequence_priority(td_error: Array, weight: Array, eta: float = 0.0) -> Array:
+    """Computes the priority of each sequence, `eta * max + (1 - eta) * mean` of its `|td_error|` (R2D2).
+
+    Kapturowski et al., ICLR 2019, "Recurrent experience replay in distributed reinforcement learning",
+    section 2.3. Only transitions with weight > 0 count.
 
     Args:
         td_error: may be infinite or NaN where the weight is 0.
         weight: at least 0, such as `Experience.weight`.
+        eta: float in [0, 1]. A mean over a long sequence hides a large error; the paper has 0.9.
 
     Returns:
         float32 [B], without a gradient; 0 for a sequence without such transitions.
     """
     td_error, weight = check_time_major(td_error=td_error, weight=weight)
     counts = weight > 0
-    total = tf.reduce_sum(tf.where(counts, tf.abs(td_error), tf.zeros_like(td_error)), axis=0)
-    return tf.stop_gradient(tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(counts, tf.float32), axis=0)))
+    size = tf.where(counts, tf.abs(td_error), tf.zeros_like(td_error))
+    number = tf.reduce_sum(tf.cast(counts, tf.float32), axis=0)
+    priority = tf.math.divide_no_nan(tf.reduce_sum(size, axis=0), number)
+    if eta:
+        priority = eta * tf.reduce_max(size, axis=0) + (1.0 - eta) * priority
+    return tf.stop_gradient(priority)

@@ -9,6 +9,17 @@ import tensorflow as tf
 from alf.core.annotations import Array
 
 
+def has_unit_box(action_spec: Any) -> bool:
+    """Returns whether a spec is one box of floats with finite bounds, which can be scaled to [-1, 1]."""
+    is_box = isinstance(action_spec, tf.TensorSpec) and action_spec.dtype.is_floating
+    if not is_box or not hasattr(action_spec, "minimum") or not action_spec.shape.num_elements():
+        return False
+    low, high = _bounds(action_spec)
+    # Specs hold infinite bounds as the limits of their dtype.
+    size = np.maximum(np.abs(low), np.abs(high))
+    return bool(np.all(low <= high) and np.all(size < action_spec.dtype.max))
+
+
 def action_from_unit_box(x: Array, action_spec: Any) -> Array:
     """Scales numbers in [-1, 1] to the bounds of a box.
 

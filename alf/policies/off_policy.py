@@ -2,20 +2,21 @@
 """Policies of algorithms with replay: epsilon-greedy on action values, and SAC's actor."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from alf.config.kinds import PositiveFloat
 from alf.config.settings import configurable
 from alf.core.annotations import Array, NestedSpec
 from alf.data_structures import FIRST, PolicyState, PolicyStep, TimeStep
 from alf.errors import ConfigError
 from alf.networks import CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.networks.heads import check_network
-from alf.ops import draws
+from alf.ops import draws, td_losses
+from alf.ops.unit_box import has_unit_box
 from alf.policies.action_distributions import (
     CategoricalActions,
-    TanhGaussianActions,
     make_action_distribution,
     split_mask,
     split_mask_spec,
@@ -25,15 +26,30 @@ from alf.policies.policy import Policy
 from alf.schedules import ScheduledFraction, as_schedule
 
 
+class ActionValues(NamedTuple):
+    """What the network of an `EpsilonGreedyPolicy` says when it acts."""
+
+    taken: Any  # float32 [B], the value of the action that was taken
+    greatest: Any  # float32 [B], the greatest value of an action that is allowed
+
+
 @configurable("alf", claims_name=True)
 class EpsilonGreedyPolicy(Policy):
     """Takes the action with the highest value, or with probability epsilon a random one.
+
+    With `epsilon_exponent` each of the N environments of all processes has an epsilon of its own, so that
+    some follow the policy and others explore (Ape-X, arXiv 1803.00933, section 4.1):
+
+        epsilon_i = epsilon ** (1 + epsilon_exponent * i / (N - 1)), i = 0, ..., N - 1
 
     Args:
         observation_spec: nest of unbatched tensor specs of the observations after the data transformer.
         action_spec: unbatched tensor spec of one integer with bounds, else `ConfigError`.
         network: callable (observation_spec, num_actions) -> network like `QValueNetwork`.
         epsilon: number or `Schedule` in [0, 1], the probability of a random action in `rollout_step`.
+        epsilon_exponent: number above 0; 7 in Ape-X. None: all environments have the same epsilon.
+        reports_values: whether `PolicyStep.info` is `ActionValues`, which replay buffers then hold: for
+            `ReplayLearner.initial_priorities = "actor"`.
         action_mask_key: text, the key of the action mask in the observation, as in `ActorCriticPolicy`:
             greedy and random actions are allowed ones. None means that all actions are allowed.
         data_transformer: `Pipeline`, or None.
@@ -49,6 +65,8 @@ class EpsilonGreedyPolicy(Policy):
         action_spec: NestedSpec,
         network: Callable[..., Any] = QValueNetwork,
         epsilon: ScheduledFraction = 0.05,
+        epsilon_exponent: PositiveFloat | None = None,
+        reports_values: bool = False,
         action_mask_key: str | None = None,
         data_transformer: Pipeline | None = None,
     ) -> None:
@@ -63,17 +81,29 @@ class EpsilonGreedyPolicy(Policy):
         )
         made = network(network_spec, actions.num_outputs)
         check_network("EpsilonGreedyPolicy.network", made, like=QValueNetwork)
-        # No `info_spec`: Q-learning needs only the action, so replay buffers store nothing else.
+        # Q-learning needs only the action, so replay buffers store nothing else.
+        value = tf.TensorSpec((), tf.float32)
+        info_spec = ActionValues(value, value) if reports_values else ()
         state_spec = PolicyState(train=made.state_spec)
-        super().__init__(observation_spec, action_spec, state_spec, data_transformer=data_transformer)
+        super().__init__(observation_spec, action_spec, state_spec, info_spec, data_transformer)
         self.network = made
         self.actions = actions
         self.action_mask_key = action_mask_key
-        self._epsilon = as_schedule(epsilon)
+        self._epsilon, self._exponent = as_schedule(epsilon), epsilon_exponent
+        self.reports_values = reports_values
 
     def epsilon(self) -> Array:
-        """Returns the current probability of a random action, float32 scalar."""
-        return self._epsilon(self.progress)
+        """Returns the current probability of a random action, float32 scalar, the mean over environments."""
+        return tf.reduce_mean(self._epsilon_of(tf.range(self.num_envs or 1)))
+
+    def _epsilon_of(self, env_id):
+        """Returns the probability, float32 [...] or scalar, in the environments `env_id`, int32 [...]."""
+        epsilon = self._epsilon(self.progress)
+        if self._exponent is None:
+            return epsilon
+        # A policy may act in more environments than it was made for, as in `alf.rollout`.
+        place = tf.minimum(tf.cast(env_id, tf.float32) / max(1, (self.num_envs or 1) - 1), 1.0)
+        return epsilon ** (1.0 + self._exponent * place)
 
     def predict_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         q, _, state = self._evaluate(time_step, state)
@@ -82,11 +112,20 @@ class EpsilonGreedyPolicy(Policy):
     def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         q, mask, state = self._evaluate(time_step, state)
         # Each of the B environments explores independently.
-        is_random = draws.uniform(tf.shape(q)[:1]) < self.epsilon()
+        if self._exponent is not None and self.num_envs == 1:
+            raise ConfigError(
+                f"EpsilonGreedyPolicy.epsilon_exponent is {self._exponent}, but there is one environment, "
+                "with one epsilon: raise Experiment.num_envs, or set epsilon_exponent to None"
+            )
+        is_random = draws.uniform(tf.shape(q)[:1]) < self._epsilon_of(self.first_env + time_step.env_id)
         # Equal logits, here zeros, draw from all allowed actions with the same probability.
         uniform = self.actions.params(tf.zeros_like(q), mask)
         index = tf.where(is_random, self.actions.sample(uniform), self.actions.mode(q))
-        return PolicyStep(self.actions.action(index), state)
+        step = PolicyStep(self.actions.action(index), state)
+        if not self.reports_values:
+            return step
+        values = ActionValues(td_losses.value_of_action(q, index), td_losses.greedy_value(q))
+        return step._replace(info=values)
 
     def _evaluate(self, time_step, state):
         """Returns the values of the actions, very low ones of those that are forbidden; mask and state."""
@@ -187,15 +226,7 @@ def _make_actions(spec):
     """Makes the distribution for one integer or one box of floats."""
     if _is_one_integer(spec):
         return CategoricalActions(spec)
-    if isinstance(spec, tf.TensorSpec) and spec.dtype.is_floating and _has_finite_bounds(spec):
+    if has_unit_box(spec):
         return make_action_distribution(spec, continuous="tanh_gaussian")
     needs = "one integer with bounds, or one box of floats with finite bounds, minimum <= maximum"
     raise ConfigError(f"action_spec is {spec}: SacPolicy needs {needs}")
-
-
-def _has_finite_bounds(spec):
-    try:
-        # Its constructor has the check of the bounds.
-        return bool(spec.shape.num_elements()) and bool(TanhGaussianActions(spec))
-    except ConfigError:
-        return False

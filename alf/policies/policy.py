@@ -46,9 +46,13 @@ class Policy(CopyableModule, abc.ABC):
         progress: `Progress` of int64 variables, in which the learner counts. `progress.updates` is the
             version of the weights.
         action_mask_key: text, the key of the action mask in the observation; None if the policy heeds none.
+        num_envs: int, the environments of all processes in which it acts; None before `use_envs`.
+        first_env: int; `TimeStep.env_id` counts from this environment on, for example in a collector.
     """
 
     action_mask_key: str | None = None
+    num_envs: int | None = None
+    first_env = 0
 
     def __init__(
         self,
@@ -93,6 +97,15 @@ class Policy(CopyableModule, abc.ABC):
         return TimeStep(
             index, reward, discount, transformer.input_observation_spec, self.action_spec, env_id=index
         )
+
+    def use_envs(self, first_env: int, num_envs: int) -> None:
+        """Says in which environments it acts, before graphs are traced. Only the first call counts.
+
+        Args:
+            first_env, num_envs: as the attributes.
+        """
+        if self.num_envs is None:
+            self.first_env, self.num_envs = first_env, num_envs
 
     @property
     def state_spec(self) -> PolicyState:

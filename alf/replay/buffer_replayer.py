@@ -51,12 +51,15 @@ class BufferReplayer(SequenceReplayer):
         num_groups: int, the number of batched environments. Their `env_id`s are index * B + column.
         context: int, the number of time steps in front of a sequence that data transformers need.
         capacity: int, the environment steps of all environments together. All have the same share.
+        overlap: int, the steps that two neighbouring sequences of an environment share: sequences of L steps
+            start at every (L - overlap)-th step. None: at every step, or with a recurrent state where unrolls
+            began.
 
     Attributes:
         unroll_length, batch_size, num_groups: ints, T, B and the argument.
         num_rows: int, the size of `rows`.
         max_steps: int, the environment steps that it keeps of each environment.
-        start_stride: int; sequences start at its multiples: T with a recurrent state, else 1.
+        start_stride: int, T with a recurrent state, else 1: sequences start at its multiples only.
         steps: int64 variable [num_groups], the position of the newest time step.
         steps_after_write: int64 variable [num_groups], the value that `steps` has after the current write;
             `steps` if nothing is written.
@@ -73,6 +76,7 @@ class BufferReplayer(SequenceReplayer):
         num_groups: Annotated[PositiveInt, PASSED],
         context: NonNegativeInt = 0,
         capacity: PositiveInt = 1_000_000,
+        overlap: NonNegativeInt | None = None,
     ) -> None:
         kind = type(self).__name__
         num_time_steps, self.batch_size = unroll_spec.step_type.shape
@@ -81,7 +85,7 @@ class BufferReplayer(SequenceReplayer):
         columns = num_groups * self.batch_size
         self.max_steps = -(-capacity // columns)  # rounded up
         self.capacity = self.max_steps * columns
-        self._context = context
+        self._context, self._overlap = context, overlap
         self._setting = f"{kind}.capacity is {capacity}"  # for errors
         if self.max_steps < self.unroll_length:
             unroll = f"one unroll of {self.unroll_length} steps of each of {columns} environments"
@@ -99,8 +103,8 @@ class BufferReplayer(SequenceReplayer):
         self.start_stride = self.unroll_length if tf.nest.flatten(self.states) else 1
         # Not trainable and not part of a `tf.Module`: they belong to no checkpoint.
         with tf.device(HOST):
-            self.steps, self.steps_after_write, self.first = (
-                tf.Variable(tf.zeros(num_groups, tf.int64), trainable=False) for _ in range(3)
+            self.steps, self.steps_after_write, self.first, self._steps_before = (
+                tf.Variable(tf.zeros(num_groups, tf.int64), trainable=False) for _ in range(4)
             )
 
     @tf.function(autograph=False, reduce_retracing=True)
@@ -108,6 +112,7 @@ class BufferReplayer(SequenceReplayer):
         # Only while this is traced, so that it costs nothing later.
         check_experience(experience, self._unroll_spec)
         num_unrolls = tf.shape(experience.step_type)[0]
+        self._steps_before.assign(self.steps)
 
         def write_unroll(q):
             unroll = tf.nest.map_structure(lambda x: x[q], experience)
@@ -175,31 +180,46 @@ class BufferReplayer(SequenceReplayer):
         newest = tf.gather(self.steps, env)
         return Sequences(env, rows % columns, newest - (newest - slot) % slots)
 
+    def stride(self, length: int) -> int:
+        """Returns the steps between the starts of sequences of `length` steps, an int or int64 scalar."""
+        if self._overlap is None:
+            return self.start_stride
+        steps = length - self._overlap  # not above 0 for a length that `_check_length` refuses
+        return max(1, steps) if isinstance(steps, int) else tf.maximum(steps, 1)
+
     def starts(self, length: int) -> tuple[Array, Array]:
         """Returns where sequences of `length` steps, an int or int64 scalar, may start.
 
         Returns:
-            low, high: int64 [num_groups]. Sequences may start at `start_stride` times low, low + 1, ...
+            low, high: int64 [num_groups]. Sequences may start at `stride(length)` times low, low + 1, ...
             high - 1; nowhere if low == high.
         """
         # A start needs its context in front and `length` steps behind. Both bounds are rounded inwards, to
-        # where unrolls began.
-        low = -(-(self.oldest() + self._context) // self.start_stride)
-        high = (self.steps - length) // self.start_stride + 1
+        # where sequences start.
+        stride = self.stride(length)
+        low = -(-(self.oldest() + self._context) // stride)
+        high = (self.steps - length) // stride + 1
         return low, tf.maximum(low, high)
 
-    def list_sequences(self, low: Array, high: Array, stride: int = 1) -> Sequences:
-        """Lists the `Sequences` of all columns at `start_stride` times low, low + stride, ... below high.
+    def new_sequences(self, length: int) -> Sequences:
+        stride = self.stride(length)
+        low, high = self.starts(length)
+        before = (self._steps_before - length) // stride + 1
+        return self.list_sequences(length, tf.clip_by_value(before, low, high), high)
+
+    def list_sequences(self, length: int, low: Array, high: Array, every: int = 1) -> Sequences:
+        """Lists the `Sequences` of all columns at `stride(length)` times low, low + every, ... below high.
 
         Args:
+            length: int or int64 scalar.
             low, high: int64 [num_groups], results of `starts`.
-            stride: int or int64 scalar.
+            every: int or int64 scalar.
         """
         # The environments' lists, of different lengths, one after another: `nth` counts within a list.
-        counts = -((low - high) // stride)  # rounded up
+        counts = -((low - high) // every)  # rounded up
         env = tf.repeat(tf.range(self.num_groups, dtype=tf.int64), counts)
         nth = tf.range(tf.reduce_sum(counts)) - tf.gather(tf.cumsum(counts, exclusive=True), env)
-        start = (tf.gather(low, env) + nth * stride) * self.start_stride
+        start = (tf.gather(low, env) + nth * every) * self.stride(length)
         column = tf.tile(tf.range(self.batch_size, dtype=tf.int64), tf.shape(env))
         return Sequences(tf.repeat(env, self.batch_size), column, tf.repeat(start, self.batch_size))
 
@@ -211,10 +231,10 @@ class BufferReplayer(SequenceReplayer):
     def all_sequences(self, length: int) -> Sequences:
         self._check_length(length)
         low, high = self.starts(length)
-        stride = -(-length // self.start_stride)
+        every = -(-length // self.stride(length))
         # The last sequence ends at the newest time step. Steps that do not fill a sequence are the oldest.
-        low = tf.where(high > low, low + (high - 1 - low) % stride, high)
-        return self.list_sequences(low, high, stride)
+        low = tf.where(high > low, low + (high - 1 - low) % every, high)
+        return self.list_sequences(length, low, high, every)
 
     def gather(self, sequences: Sequences, length: int) -> Experience:
         return self.read(sequences, self._context, length)
@@ -256,6 +276,17 @@ class BufferReplayer(SequenceReplayer):
             held = f"{self.max_steps} steps of each environment"
             needed = f"{length} steps" + (f" and {self._context} before them" if self._context else "")
             raise ConfigError(f"{self._setting}, {held}: it is too small for sequences of {needed}")
+        if self._overlap is None:
+            return
+        setting = f"{type(self).__name__}.overlap is {self._overlap}"
+        if self._overlap >= length:
+            raise ConfigError(f"{setting}: it must be less than mini_batch_length, which is {length}")
+        if (length - self._overlap) % self.start_stride:
+            raise ConfigError(
+                f"{setting}: with a recurrent state sequences start where unrolls did, so mini_batch_length "
+                f"- overlap = {length} - {self._overlap} must be a multiple of {self.start_stride}, the "
+                "unroll_length"
+            )
 
     def _assert_any(self, total, length):
         """Makes an operation, to be run before a draw, that fails if `total` is 0. None in eager mode."""
@@ -291,6 +322,6 @@ class UniformReplayer(BufferReplayer):
         nth, column = drawn // self.batch_size, drawn % self.batch_size
         # An environment without sequences ends where the one before ends: "right" passes it over.
         env = tf.searchsorted(ends, nth, side="right", out_type=tf.int64)
-        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.start_stride
+        start = (tf.gather(high, env) - (tf.gather(ends, env) - nth)) * self.stride(length)
         sequences = Sequences(env, column, start)
         return self.gather(sequences, length), sequences, tf.ones(count)

@@ -116,6 +116,9 @@ class HybridReplayer(SequenceReplayer):
         drawn = tf.nest.map_structure(lambda x: tf.gather(x, order), drawn)
         return gather_columns(joined, order, tf.gather), *drawn
 
+    def new_sequences(self, length: int) -> Sequences:
+        return self._online.new_sequences(length)
+
     def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
         # The offline replayer's draws do not change.
         is_online = sequences.env >= 0

@@ -28,7 +28,7 @@ class PrioritizedReplayer(BufferReplayer):
     sequences get the largest priority so far, also those from a file without priorities.
 
     Args:
-        unroll_spec, num_groups, context, capacity: passed to `BufferReplayer`.
+        unroll_spec, num_groups, context, capacity, overlap: passed to `BufferReplayer`.
         alpha: number, at least 0; the influence of priorities. 0 draws uniformly.
         beta: number or `Schedule` in [0, 1]; the part of the bias of the draws that weights correct.
         epsilon: number above 0, added to every priority, so that every sequence can be drawn.
@@ -45,9 +45,10 @@ class PrioritizedReplayer(BufferReplayer):
         alpha: NonNegativeFloat = 0.6,
         beta: ScheduledFraction = 0.4,
         epsilon: PositiveFloat = 1e-6,
+        overlap: NonNegativeInt | None = None,
     ) -> None:
         self._beta = as_schedule(beta)
-        super().__init__(unroll_spec, num_groups, context, capacity)
+        super().__init__(unroll_spec, num_groups, context, capacity, overlap)
         self._alpha = alpha
         self._epsilon = epsilon
         # p^alpha of the sequence that starts at each row, 0 if none does.
@@ -69,9 +70,9 @@ class PrioritizedReplayer(BufferReplayer):
         old_low, old_high = self.starts(self._length)
         super().observe(experience)
         low, high = self.starts(self._length)
-        gone = self.row_of(*self.list_sequences(old_low, tf.minimum(old_high, low)))
+        gone = self.row_of(*self.list_sequences(self._length, old_low, tf.minimum(old_high, low)))
         self._tree.update(gone, tf.zeros_like(gone, tf.float64))
-        new = self.row_of(*self.list_sequences(tf.maximum(old_high, low), high))
+        new = self.row_of(*self.list_sequences(self._length, tf.maximum(old_high, low), high))
         self._tree.update(new, tf.fill(tf.shape(new), self._largest.read_value()))
 
     def clear(self) -> None:
@@ -79,12 +80,20 @@ class PrioritizedReplayer(BufferReplayer):
         super().clear()
         self._fill_tree(self._length)
 
+    def new_sequences(self, length: int) -> Sequences:
+        self._use_length(length)  # so that they can get priorities
+        return super().new_sequences(length)
+
+    def _use_length(self, length):
+        """Fills the tree with sequences of a length; it has them except before the first call."""
+        self._check_length(length)
+        # Only a run that changes its length pays for it.
+        tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
+
     def sample(
         self, batch_size: int, length: int, progress: Progress, num_batches: int = 1
     ) -> tuple[Experience, Sequences, Array]:
-        self._check_length(length)
-        # Only a run that changes its length, or the first draw, pays for filling the tree.
-        tf.cond(tf.equal(self._length, length), lambda: None, lambda: self._fill_tree(length))
+        self._use_length(length)
         total = self._tree.total()
         with tf.control_dependencies([self._assert_any(total, length)]):
             # In float64, as the tree is: a float32 is one of 2^23 numbers, so in a large buffer some
@@ -132,7 +141,7 @@ class PrioritizedReplayer(BufferReplayer):
     def _fill_tree(self, length):
         """Fills the tree with all sequences of `length`. New ones get the largest priority so far."""
         length = tf.cast(length, tf.int64)
-        rows = self.row_of(*self.list_sequences(*self.starts(length)))
+        rows = self.row_of(*self.list_sequences(length, *self.starts(length)))
         # A sequence that starts where one of the old length started keeps its priority.
         values = self._tree.get(rows)
         values = tf.where(values > 0.0, values, self._largest)

@@ -165,6 +165,10 @@ class SequenceReplayer(Replayer):
     def gather(self, sequences: Sequences, length: int) -> Experience:
         """Reads `Sequences` of [N]. Returns an `Experience` of [context + length + 1, N, ...]."""
 
+    def new_sequences(self, length: int) -> Sequences:
+        """Lists the `Sequences` that have become whole with the last call of `observe`."""
+        raise NotImplementedError
+
     def update_priorities(self, sequences: Sequences, priorities: Array) -> None:
         """Sets the priorities of `Sequences` of [N]. Replayers without priorities ignore it.
 

@@ -64,7 +64,7 @@ class Experiment:
             A `Pipeline` applies them in their order.
         policy: callable (observation_spec, action_spec, data_transformer=) -> `Policy`, for transformed
             observations.
-        algorithm: "ppo", "impala", "sac" or "dqn", which brings settings that learn (`alf.runs.presets`), or
+        algorithm: a text such as "ppo" or "r2d2", which brings settings that learn (`alf.runs.presets`), or
             a callable (policy) -> `Algorithm`, which brings no others.
         exp_replayer: text or callable, which `alf.replay.make_replayer` takes: the place where experience
             waits for the learner. Without environments it has no effect.

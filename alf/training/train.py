@@ -57,8 +57,8 @@ def train(
         what: an environment: an id, "module:Class", "FILE.py:Class", or a callable that returns one
             environment. A command can only make environments of a callable that it can import. Or
             "FILE.gin"; a task, "alf:CartPole-v1"; or the directory of a run, which goes on.
-        algorithm: "ppo", "impala", "sac" or "dqn", with the settings of its preset; or a class, an
-            `Algorithm` of your own, without a preset: you must name an optimizer,
+        algorithm: "ppo", "impala", "sac", "td3", "dqn", "qr_dqn", "apex" or "r2d2", with the settings of its
+            preset; or a class, an `Algorithm` of your own, without a preset: you must name an optimizer,
             `**{"UnrollLearner.optimizer": Adam()}`. None: "ppo" for an environment; else that of the file.
         steps: environment steps after which training ends. None: 100,000 for an environment; else the
             stop criteria of the file.

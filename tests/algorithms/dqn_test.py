@@ -16,6 +16,7 @@ from alf.errors import ConfigError
 from alf.learner import optimizers
 from alf.networks import GRU, LSTM, QValueNetwork
 from alf.policies import EpsilonGreedyPolicy
+from alf.policies.off_policy import ActionValues
 from alf.replay import PrioritizedReplayer
 from alf.schedules import LinearSchedule
 from tests.algorithms.learning import check_memory, remembering_env, replay_training, train
@@ -68,21 +69,35 @@ def change(algorithm, scale=0.5):
         v.assign_add(scale * rng.normal(size=v.shape).astype(np.float32))
 
 
-def literal_loss(algorithm, experience, n, double, huber_delta, discount=0.9):
+def rescale(x, epsilon):
+    return np.sign(x) * (np.sqrt(abs(x) + 1) - 1) + epsilon * x
+
+
+def unrescale(x, epsilon):
+    root = (np.sqrt(1 + 4 * epsilon * (abs(x) + 1 + epsilon)) - 1) / (2 * epsilon)
+    return np.sign(x) * (root**2 - 1)
+
+
+def literal_loss(algorithm, experience, n, double, huber_delta, discount=0.9, eta=0.0, epsilon=None):
     """Loss and priorities, transition by transition."""
     q = algorithm.policy.network(experience.observation)[0].numpy().astype(np.float64)
     target_q = algorithm._target_network(experience.observation)[0].numpy().astype(np.float64)
     losses, errors = [], [[] for _ in range(B)]
     for t, b, total, factor, k in list_transitions(experience, n, discount):
         best = np.argmax((q if double else target_q)[k, b])
-        error = total + factor * target_q[k, b, best] - q[t, b, experience.action[t, b] - 1]
+        value = target_q[k, b, best]
+        if epsilon is None:
+            target = total + factor * value
+        else:
+            target = rescale(total + factor * unrescale(value, epsilon), epsilon)
+        error = target - q[t, b, experience.action[t, b] - 1]
         errors[b].append(abs(error))
         if huber_delta is not None and abs(error) > huber_delta:
             loss = huber_delta * (abs(error) - huber_delta / 2)
         else:
             loss = error**2 / 2
         losses.append(experience.weight[t, b] * loss)
-    return np.mean(losses), [np.mean(e) if e else 0.0 for e in errors]
+    return np.mean(losses), [eta * max(e) + (1 - eta) * np.mean(e) if e else 0.0 for e in errors]
 
 
 @pytest.mark.parametrize(
@@ -100,6 +115,50 @@ def test_loss_is_the_literal_formula(n, double, huber_delta):
     assert loss.extra.keys() == {"q", "td_error", "epsilon"}
     other, _ = literal_loss(algorithm, experience, n, not double, huber_delta)
     assert abs(other - expected) > 1e-3
+
+
+@pytest.mark.parametrize("eta, epsilon", [(0.9, None), (0.0, 1e-2)])
+def test_r2d2_has_other_priorities_and_targets(eta, epsilon):
+    settings = {"priority_eta": eta, "value_rescaling": epsilon}
+    algorithm = make_algorithm(n_step=2, discount=0.9, **settings)
+    change(algorithm, scale=2.0)
+    experience = make_experience(algorithm)
+    loss = algorithm.calc_loss(experience, algorithm.train_step(experience, ()))
+    expected, priority = literal_loss(algorithm, experience, 2, True, 1.0, eta=eta, epsilon=epsilon)
+    np.testing.assert_allclose(loss.loss, expected, rtol=1e-4)
+    np.testing.assert_allclose(loss.priority, priority, rtol=1e-4)
+    plain, plain_priority = literal_loss(algorithm, experience, 2, True, 1.0)
+    assert np.abs(np.subtract(plain_priority, priority)).max() > 1e-2
+    assert epsilon is None or abs(plain - expected) > 1e-2
+
+
+def test_priorities_from_what_the_actor_said():
+    """The actor's values of the action taken and of the best one, in place of the networks'."""
+    policy = EpsilonGreedyPolicy(OBSERVATION, ACTION, QNET, reports_values=True)
+    algorithm = DqnAlgorithm(policy, n_step=2, discount=0.9, priority_eta=0.5, value_rescaling=1e-2)
+    experience = make_experience(algorithm)
+    rng = np.random.default_rng(3)
+    taken, greatest = (rng.normal(size=(L + 1, B)).astype(np.float32) for _ in range(2))
+    experience = experience._replace(info=ActionValues(tf.constant(taken), tf.constant(greatest)))
+    errors = [[] for _ in range(B)]
+    for t, b, total, factor, k in list_transitions(experience, 2, 0.9):
+        target = rescale(total + factor * unrescale(greatest[k, b], 1e-2), 1e-2)
+        errors[b].append(abs(target - taken[t, b]))
+    expected = [0.5 * max(e) + 0.5 * np.mean(e) if e else 0.0 for e in errors]
+    np.testing.assert_allclose(algorithm.priority_of_actor(experience), expected, rtol=1e-4)
+    with pytest.raises(ConfigError, match="set EpsilonGreedyPolicy.reports_values to True"):
+        make_algorithm().priority_of_actor(experience)
+
+
+def test_a_policy_reports_the_values_of_its_actions():
+    policy = EpsilonGreedyPolicy(OBSERVATION, ACTION, QNET, epsilon=0.5, reports_values=True)
+    rows = time_step(200)
+    step = policy.rollout(rows, PolicyState())
+    q = policy.network(rows.observation)[0].numpy()
+    np.testing.assert_allclose(step.info.greatest, q.max(-1), rtol=1e-5)
+    np.testing.assert_allclose(step.info.taken, q[np.arange(200), step.action - 1], rtol=1e-5)
+    assert (step.info.taken.numpy() < step.info.greatest.numpy()).any()
+    assert policy.predict(rows, PolicyState()).info == ()
 
 
 def test_a_variant_has_another_value_at_the_end():
@@ -216,7 +275,7 @@ def test_recurrent_loss_follows_the_stored_state():
             rows.append(q)
         return np.stack(rows)
 
-    _, start_q, next_q, next_target_q = algorithm.train_step(experience, ())
+    _, start_q, next_q, next_target_q, _ = algorithm.train_step(experience, ())
     q, target_q = values(algorithm.policy.network), values(algorithm._target_network)
     np.testing.assert_allclose(start_q, q[:-1], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(next_q, q[1:], rtol=1e-4, atol=1e-5)
@@ -282,6 +341,30 @@ def test_epsilon_follows_its_schedule():
     assert algorithm.calc_loss(experience, algorithm.train_step(experience, ())).extra["epsilon"] == 0.0
 
 
+def test_each_environment_has_an_epsilon_of_its_own():
+    policy = EpsilonGreedyPolicy(OBSERVATION, ACTION, QNET, epsilon=0.4, epsilon_exponent=7.0)
+    policy.use_envs(2, 6)  # a collector's process: its environments are number 2 to 5 of 6
+    policy.use_envs(0, 4)  # of a driver, later
+    expected = [0.4 ** (1 + 7 * i / 5) for i in range(6)]
+    np.testing.assert_allclose(policy.epsilon(), np.mean(expected), rtol=1e-5)
+    rows = time_step(8000)
+    rows = rows._replace(env_id=tf.range(8000) % 4)
+    step = tf.function(policy.rollout_step, autograph=False)(rows, PolicyState())
+    is_other = step.action.numpy() != policy.predict_step(rows, PolicyState()).action.numpy()
+    for env_id in range(4):
+        # A third of the random actions are the best ones. 2000 rows: four deviations.
+        p = expected[2 + env_id] * 2 / 3
+        assert abs(is_other[env_id::4].mean() - p) < 4 * np.sqrt(p * (1 - p) / 2000)
+
+
+def test_one_environment_has_no_other_epsilon():
+    policy = EpsilonGreedyPolicy(OBSERVATION, ACTION, QNET, epsilon_exponent=7.0)
+    policy.use_envs(0, 1)
+    with pytest.raises(ConfigError, match="^EpsilonGreedyPolicy.epsilon_exponent is 7.0, .*: raise Experi"):
+        policy.rollout_step(time_step(1), PolicyState())
+    policy.predict_step(time_step(1), PolicyState())
+
+
 @pytest.mark.parametrize("rnn", [GRU, LSTM])
 def test_state_of_a_recurrent_network_goes_on(rnn):
     policy = make_policy(rnn=rnn)
@@ -308,6 +391,8 @@ def test_state_of_a_recurrent_network_goes_on(rnn):
         *(("target_update_period", period) for period in (0, 1.5, None)),
         ("burn_in", -1),
         ("burn_in", 1),
+        ("priority_eta", 1.1),
+        ("value_rescaling", 0.0),
         ("max_grad_norm", 0.0),
         ("optimizer", "adam"),
     ],

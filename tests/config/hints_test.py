@@ -152,12 +152,13 @@ def test_a_name_in_place_of_a_reference(subtests):
         assert str(caught.value).endswith(f": write {right}")
 
 
+ALGORITHMS = "one of 'ppo', 'impala', 'sac', 'td3', 'dqn', 'qr_dqn', 'apex', 'r2d2'"
 WRONG_VALUES = {
     "Experiment.num_groups = 1.5": "an integer, at least 1",
     "a/Experiment.num_groups = True": "an integer, at least 1",
     "LearnerSettings.max_grad_norm = 1e999": "a number above 0, or None",
-    "Experiment.algorithm = 'PPOAlgorithm'": "one of 'ppo', 'impala', 'sac', 'dqn', a class",
-    "Experiment.algorithm = None": "one of 'ppo', 'impala', 'sac', 'dqn', a class or function (@NAME)",
+    "Experiment.algorithm = 'PPOAlgorithm'": f"{ALGORITHMS}, a class",
+    "Experiment.algorithm = None": f"{ALGORITHMS}, a class or function (@NAME)",
     "ActorCriticNetwork.fc_layer_params = (64)": "a tuple or list, each an integer, at least 1: write (64,)",
     "main/ActorCriticNetwork.rnn = 3": "a class or function (@NAME), or None",
     "Experiment.policies = 'a'": "a Policies (@NAME()), or None",

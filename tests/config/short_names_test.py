@@ -22,6 +22,11 @@ MEANT = {
     ("ppo", "gamma"): "PPOAlgorithm.discount",
     ("sac", "gamma"): "SacAlgorithm.discount",
     ("dqn", "tau"): "DqnAlgorithm.tau",
+    ("r2d2", "gamma"): "DqnAlgorithm.discount",
+    ("qr_dqn", "gamma"): "QrDqnAlgorithm.discount",
+    ("td3", "gamma"): "Td3Algorithm.discount",
+    ("td3", "policy_frequency"): "Td3Algorithm.policy_delay",
+    ("apex", "epsilon_exponent"): "alf.EpsilonGreedyPolicy.epsilon_exponent",
     ("ppo", "n_steps"): "Experiment.unroll_length",
     ("ppo", "num_steps"): "Experiment.unroll_length",
     ("sac", "autotune"): "SacAlgorithm.train_alpha",
@@ -52,7 +57,7 @@ MEANT = {
 }
 REFUSED = {
     ("ppo", "batch_size"): "batch_size is not clear: write num_envs",
-    ("ppo", "tau"): "tau is not clear: write DqnAlgorithm.tau or SacAlgorithm.tau",
+    ("ppo", "tau"): "tau is not clear: write DqnAlgorithm.tau or QrDqnAlgorithm.tau or SacAlgorithm.tau",
     ("sac", "fc_layer_params"): "not clear: write CriticsNetwork.fc_layer_params or PolicyNetwork",
     ("sac", "rnn"): "rnn is not clear: write CriticsNetwork.rnn or PolicyNetwork.rnn",
     ("ppo", "vf_coef"): "vf_coef .*is called PPOAlgorithm.value_loss_weight here .Stable-Baselines3: of half",

@@ -62,7 +62,7 @@ def error_of(*params):
     return str(caught.value)
 
 
-ANY_DISCOUNT = " or ".join(f"{x}Algorithm.discount" for x in ("PPO", "Impala", "Sac", "Dqn"))
+ANY_DISCOUNT = " or ".join(f"{x}Algorithm.discount" for x in ("PPO", "Impala", "Sac", "Dqn", "Td3", "QrDqn"))
 PPO = "Experiment.algorithm = @PPOAlgorithm"
 OF_PPO = (
     'PPO (RLlib, Stable-Baselines3): Experiment.algorithm = @PPOAlgorithm or Experiment.algorithm = "ppo"'
@@ -82,7 +82,7 @@ HINTS = {
     "(ALF on PyTorch: of DQN: DqnAlgorithm.discount)",
     ("PPOAlgorithm.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
     ("PPO.gamma = 0.9",): f"; {OF_GAMMA} PPOAlgorithm.discount here",
-    ("TD3.gamma = 0.9",): "; TD3 (Stable-Baselines3): no counterpart",
+    ("DDPG.gamma = 0.9",): "; DDPG (Stable-Baselines3): no counterpart",
     ("Qqq.gamma = 0.9",): f"; {OF_GAMMA} {ANY_DISCOUNT} here",
     ("num_sgd_iter = 10",): "; num_sgd_iter (RLlib) is called UnrollLearner.num_epochs here",
     ("ppo_clip_ratio = 0.1",): "; ppo_clip_ratio (Sample Factory) is called PPOAlgorithm.clip_range here "

@@ -47,6 +47,19 @@ def rare_is_occupied():
     ray.kill(actor)
 
 
+class PlacedPolicy(FrozenPolicy):
+    """Says which environment it believes to act in, and of how many."""
+
+    def __init__(self, env):
+        number = tf.TensorSpec((), tf.int32)
+        super().__init__(env, info_spec={"place": number, "num_envs": number})
+
+    def rollout_step(self, time_step, state):
+        step, ids = super().rollout_step(time_step, state), time_step.env_id
+        place = {"place": self.first_env + ids, "num_envs": tf.fill(tf.shape(ids), self.num_envs)}
+        return step._replace(info={**step.info, **place})
+
+
 class Occupant:
     def answer(self):
         return True
@@ -68,12 +81,19 @@ def make_collector(index, num_restarts, num_groups, first_env_id, **settings):
     return Collector(envs, FrozenPolicy(envs[0]), first_env_id, **settings)
 
 
-def make_driver(make, num_collectors=2, learn_queue_cap=1, num_local=0, mode="async", **kwargs):
+def make_placed(index, num_restarts, num_groups, first_env_id, **settings):
+    envs = make_counting_envs(index + 1, B)[index:]
+    return Collector(envs, PlacedPolicy(envs[0]), first_env_id, **settings)
+
+
+def make_driver(
+    make, num_collectors=2, learn_queue_cap=1, num_local=0, mode="async", policy=FrozenPolicy, **kwargs
+):
     env = CountingEnvironment(B)
     settings = dict(
         num_collectors=num_collectors, num_groups=1, num_cpus=0, first_env_index=num_local, **kwargs
     )
-    learner = RecordingLearner(FrozenPolicy(env))
+    learner = RecordingLearner(policy(env))
     driver = build_driver(
         AsyncOffPolicyDriver,
         make_counting_envs(num_local, B),
@@ -421,6 +441,14 @@ def test_wrong_settings(subtests):
     for kwargs, message in WRONG:
         with subtests.test(message), pytest.raises(ConfigError, match=message):
             build_collectors(print, EnvSpecs([CountingEnvironment(B)]), **{"num_collectors": 1, **kwargs})
+
+
+def test_policies_know_their_place_among_all_environments():
+    driver, learner = make_driver(make_placed, num_local=2, learn_queue_cap=4, policy=PlacedPolicy)
+    run(driver, learner, lambda: min(map(len, learner.unrolls(4))) >= 1)
+    for experience in learner.observed:
+        np.testing.assert_array_equal(experience.info["place"], experience.env_id)
+        np.testing.assert_array_equal(experience.info["num_envs"], 4 * B)
 
 
 class Shown(CountingEnvironment):

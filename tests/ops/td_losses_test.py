@@ -61,6 +61,9 @@ def test_td_target():
     target, *gradients = value_and_gradients(td_losses.td_target, reward, discount, value)
     np.testing.assert_allclose(target, reward.numpy() + discount.numpy() * value.numpy(), rtol=1e-6)
     assert gradients == [None] * 3
+    several = td_losses.td_target(reward, discount, tf.stack([value, 2 * value], -1))
+    twice = td_losses.td_target(reward, discount, 2 * value)
+    np.testing.assert_array_equal(several, np.stack([target, twice], -1))
 
 
 @pytest.mark.parametrize("garbage", [np.nan, np.inf])
@@ -130,17 +133,68 @@ def test_sac_alpha_loss_moves_alpha_to_the_target_entropy():
         assert to_entropy is None
 
 
+@pytest.mark.parametrize("eta", [0.0, 0.9])
 @pytest.mark.parametrize("garbage", [0.0, np.nan, np.inf])
-def test_mean_priority(garbage):
+def test_sequence_priority(garbage, eta):
     error = random(0)
     weight = np.array([[1, 0, 0], [0.5, 2, 0], [0, 1, 0], [3, 0, 0]], np.float32)
     priority, gradient = value_and_gradients(
-        lambda x: td_losses.mean_priority(x, weight), tf.where(weight > 0, error, garbage)
+        lambda x: td_losses.sequence_priority(x, weight, eta), tf.where(weight > 0, error, garbage)
     )
     e = np.abs(error.numpy())
-    expected = [(e[0, 0] + e[1, 0] + e[3, 0]) / 3, (e[1, 1] + e[2, 1]) / 2, 0.0]
+    counted = [e[0, 0], e[1, 0], e[3, 0]], [e[1, 1], e[2, 1]], [0.0]
+    expected = [eta * max(x) + (1 - eta) * sum(x) / len(x) for x in counted]
     np.testing.assert_allclose(priority, expected, rtol=1e-6)
     assert gradient is None
+
+
+def test_rescaled_values():
+    x = np.concatenate([-np.logspace(-4, 5, 50), [0.0], np.logspace(-4, 5, 50)])
+    for epsilon in (1e-3, 1e-2):
+        h = np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + epsilon * x  # in float64
+        np.testing.assert_allclose(
+            td_losses.signed_hyperbolic(tf.constant(x, tf.float32), epsilon), h, rtol=1e-6
+        )
+        root = (np.sqrt(1 + 4 * epsilon * (np.abs(h) + 1 + epsilon)) - 1) / (2 * epsilon)
+        inverse = np.sign(h) * (root**2 - 1)
+        np.testing.assert_allclose(inverse, x, rtol=1e-6, atol=1e-8)  # the formula is the inverse
+        found = td_losses.signed_parabolic(tf.constant(h, tf.float32), epsilon)
+        np.testing.assert_allclose(found, x, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("delta", [None, 0.5, 1.0])
+def test_quantile_huber_loss(delta):
+    z, targets = random(0, T, B, N), random(1, T, B, 2)
+    loss, to_z, to_targets = value_and_gradients(
+        lambda z, targets: td_losses.quantile_huber_loss(z, targets, delta), z, targets
+    )
+    for t, b in np.ndindex(T, B):
+        expected = 0.0
+        for i in range(N):
+            tau = (2 * i + 1) / (2 * N)
+            for j in range(2):
+                u = float(targets[t, b, j] - z[t, b, i])
+                if delta is None:
+                    size = abs(u)
+                elif abs(u) <= delta:
+                    size = u * u / 2 / delta
+                else:
+                    size = abs(u) - delta / 2
+                expected += abs(tau - (u < 0)) * size / 2
+        np.testing.assert_allclose(loss[t, b], expected, rtol=1e-5)
+    assert to_targets is None and np.abs(to_z).max() > 0
+
+
+def test_quantile_regression_finds_the_quantiles():
+    """Of a sample: by its gradient alone, without Huber's rounding of the minimum."""
+    sample = tf.constant(np.random.default_rng(0).normal(size=1001), tf.float32)[tf.newaxis, tf.newaxis]
+    z = tf.Variable(tf.zeros((1, 1, N)))
+    for i in range(600):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(td_losses.quantile_huber_loss(z, sample, None))
+        z.assign_sub((0.3 if i < 300 else 0.02) * tape.gradient(loss, z))
+    expected = np.quantile(sample, (np.arange(N) + 0.5) / N)
+    np.testing.assert_allclose(z[0, 0], expected, atol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +202,14 @@ def test_mean_priority(garbage):
     [
         (td_losses.td_target, ("reward", "discount", "value")),
         (td_losses.td_loss, ("td_error",)),
-        (td_losses.mean_priority, ("td_error", "weight")),
+        (td_losses.sequence_priority, ("td_error", "weight")),
     ],
 )
 def test_misshapen_argument_is_named(fn, names):
     for name in names:
         for bad in (random(0)[0], random(0)[..., None], tf.zeros((T, B), tf.int32)):
+            if name == "value" and bad.shape.rank == 3:
+                continue  # of quantiles
             with pytest.raises(ValueError, match=f"^{name} must be"):
                 fn(**{**{n: random(0) for n in names}, name: bad})
     for name in names[1:]:

@@ -9,11 +9,11 @@ class BufferModel:
 
     Args:
         streams: `Streams`, from which the buffer is filled.
-        capacity, context: as in `UniformReplayer`.
+        capacity, context, overlap: as in `UniformReplayer`.
     """
 
-    def __init__(self, streams, capacity, context):
-        self._context = context
+    def __init__(self, streams, capacity, context, overlap=None):
+        self._context, self._overlap = context, overlap
         self._batch_size = streams.batch_size
         self._start_stride = 1
         if streams.unroll_spec.state.train:
@@ -38,10 +38,11 @@ class BufferModel:
 
     def starts(self, length):
         """The set of (env, column, start) at which sequences may start."""
+        stride = self._start_stride if self._overlap is None else length - self._overlap
         return {
             (env, column, position)
             for env, positions in enumerate(self.held)
             for i, position in enumerate(positions)
-            if i >= self._context and i + length < len(positions) and position % self._start_stride == 0
+            if i >= self._context and i + length < len(positions) and position % stride == 0
             for column in range(self._batch_size)
         }

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from alf.data_structures import FIRST
 from alf.errors import ConfigError
 from alf.replay import PrioritizedReplayer, Sequences, UniformReplayer, make_replayer
+from alf.schedules import Progress
 from tests.replay.buffer_model import BufferModel
 from tests.replay.streams import Streams, check_content, chi_square_p, without_graphs
 
@@ -257,3 +258,45 @@ def test_it_is_not_in_checkpoints():
     module = tf.Module()
     module.replayer = replayer
     assert not module.variables and not module._trackable_children()
+
+
+@pytest.mark.usefixtures("_without_graphs")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "recurrent, length, overlap", [(False, 4, None), (False, 4, 1), (False, 4, 0), (True, 8, 2), (True, 7, 4)]
+)
+def test_new_sequences_and_their_overlap(kind, recurrent, length, overlap):
+    """Unrolls have 3 steps, and with a recurrent state sequences start where unrolls did."""
+    streams = Streams(3, 2, 2, recurrent)
+    replayer = kind(streams.unroll_spec, 2, 1, capacity=4 * 21, overlap=overlap)
+    model, known = BufferModel(streams, 4 * 21, 1, overlap), set()
+    for envs in [[0], [1, 0], [0, 0], [1], [0, 1, 0], [0], [0, 0], [1]]:
+        before = list(streams.steps)
+        replayer.observe(streams.next_unrolls(envs))
+        for env in set(envs):
+            model.write(env, before[env], streams.steps[env])
+        starts = model.starts(length)
+        assert replayer.num_sequences(length).numpy() == len(starts)
+        assert set(as_tuples(replayer.new_sequences(length))) == starts - known
+        known |= starts
+        if starts:
+            experience, drawn, _ = replayer.sample(200, length, Progress(tf.constant(0), tf.constant(0)))
+            assert set(as_tuples(drawn)) <= starts
+            check_content(experience, drawn, streams, 1, length)
+            check_covering(as_tuples(replayer.all_sequences(length)), starts, length)
+    assert len(known) > len(starts) > 0  # some were overwritten
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_overlap_is_refused(kind):
+    streams = Streams(3, 2, 2, recurrent=True)
+    name = kind.__name__
+    for overlap, message in [
+        (4, f"^{name}.overlap is 4: it must be less than mini_batch_length, which is 4$"),
+        (2, f"^{name}.overlap is 2: with a recurrent state .* = 4 - 2 must be a multiple of 3, the unroll"),
+    ]:
+        replayer = kind(streams.unroll_spec, 2, capacity=40, overlap=overlap)
+        with pytest.raises(ConfigError, match=message):
+            replayer.num_sequences(4)
+    with pytest.raises(ConfigError, match=f"{name}.overlap is -1"):
+        kind(streams.unroll_spec, 2, capacity=40, overlap=-1)

@@ -8,14 +8,14 @@ import gin
 import numpy as np
 import pytest
 
-from alf.algorithms import DqnAlgorithm, PPOAlgorithm
+from alf.algorithms import DqnAlgorithm, PPOAlgorithm, QrDqnAlgorithm, Td3Algorithm, Td3Policy
 from alf.callback import Callback
 from alf.core.files import find_path
 from alf.drivers import AsyncOffPolicyDriver, DriverSettings, SyncOffPolicyDriver
 from alf.errors import ConfigError, EnvError
 from alf.evaluation.evaluator import Evaluator
 from alf.learner import ReplayLearner, UnrollLearner, optimizers
-from alf.networks import LSTM, ActorCriticNetwork
+from alf.networks import LSTM, ActorCriticNetwork, QuantileNetwork
 from alf.policies import ActorCriticPolicy, EpsilonGreedyPolicy
 from alf.runs import experiment as experiment_module
 from alf.runs.checkpoint_files import list_numbers
@@ -55,7 +55,7 @@ def ppo(mode, **kwargs):
     }
 
 
-def dqn(mode, replayer):
+def dqn(mode, replayer, **kwargs):
     return {
         "env": functools.partial(MatchObservationEnvironment, 4, episode_length=7),
         "policy": EpsilonGreedyPolicy,
@@ -63,7 +63,45 @@ def dqn(mode, replayer):
         "exp_replayer": replayer,
         "learner": lambda algorithm, replayer: ReplayLearner(algorithm, optimizers.Adam(1e-2), replayer),
         "driver": functools.partial(AsyncOffPolicyDriver, settings=DriverSettings(mode=mode)),
+        **kwargs,
     }
+
+
+def make_small_quantiles(*args):
+    rnn = functools.partial(LSTM, units=4)
+    return QuantileNetwork(*args, num_quantiles=3, fc_layer_params=(8,), rnn=rnn)
+
+
+def r2d2(initial_priorities):
+    """With quantiles, too."""
+    return dqn(
+        "overlap",
+        "prioritized",
+        env=functools.partial(RememberEnvironment, 4),
+        policy=functools.partial(
+            EpsilonGreedyPolicy,
+            network=make_small_quantiles,
+            epsilon=0.4,
+            epsilon_exponent=7.0,
+            reports_values=True,
+        ),
+        algorithm=functools.partial(
+            QrDqnAlgorithm, burn_in=1, n_step=2, priority_eta=0.9, value_rescaling=1e-3
+        ),
+        learner=lambda algorithm, replayer: ReplayLearner(
+            algorithm,
+            optimizers.Adam(1e-2),
+            replayer,
+            mini_batch_size=8,
+            mini_batch_length=10,
+            initial_priorities=initial_priorities,
+        ),
+    )
+
+
+def make_td3_learner(algorithm, replayer):
+    groups = {name: optimizers.Adam(1e-2) for name in algorithm.parameter_groups()}
+    return ReplayLearner(algorithm, groups, replayer, num_updates_per_train_iter=3)
 
 
 CASES = {
@@ -72,6 +110,16 @@ CASES = {
     "sync": ppo("async", driver=SyncOffPolicyDriver),
     "uniform": dqn("lockstep", "uniform"),
     "prioritized": dqn("overlap", "prioritized"),
+    "actors' priorities": r2d2("actor"),
+    "learner's priorities": r2d2("learner"),
+    "td3": dqn(
+        "lockstep",
+        "uniform",
+        env=functools.partial(MatchObservationEnvironment, 4, episode_length=7, continuous=True),
+        policy=Td3Policy,
+        algorithm=Td3Algorithm,
+        learner=make_td3_learner,
+    ),
     "recurrent": ppo(
         "overlap",
         env=functools.partial(RememberEnvironment, 4),
