@@ -484,9 +484,9 @@ OTHERS = [f"python3.10 PACKAGES={OLDEST}", f"python3.12 PACKAGES={OLDEST}", "pyt
 
 @pytest.mark.parametrize("failing", ["", "lint", "test-all"])
 def test_what_ci_runs(tree, failing):
-    """Lint, all tests, a third of the slow ones, and the quick ones with another Python."""
+    """Lint, all tests, a third of the slow ones, and half of the quick ones with another Python."""
     expected = ["install-all", "lint", "test-all", "test-slow ARGS=--part=0/3"]
-    expected.append(f"test VENV=.venv-other PYTHON={OTHERS[0]}")
+    expected.append(f"test VENV=.venv-other PYTHON={OTHERS[0]} ARGS=--part=0/2")
     status, calls = run_ci(tree, failing)
     if failing:
         assert (status, calls) == (3, expected[: expected.index(failing) + 1])
@@ -504,12 +504,12 @@ def test_what_ci_chooses_follows_from_the_files_of_the_commit(tree):
         subprocess.run([*git, "commit", "-q", "-m", "A"], check=True, timeout=60)
         find_tree = [*git, "rev-parse", "HEAD^{tree}"]
         choice = int(subprocess.run(find_tree, check=True, capture_output=True, timeout=60).stdout[:7], 16)
-        part, other = choice % 3, choice // 3 % 3
+        part, other, half = choice % 3, choice // 3 % 3, choice // 9 % 2
         status, calls = run_ci(tree)
         assert (status, calls[-2]) == (0, f"test-slow ARGS=--part={part}/3")
-        assert calls[-1] == f"test VENV=.venv-other PYTHON={OTHERS[other]}"
-        chosen |= {("part", part), ("Python", other)}
-    assert len(chosen) == 6  # all of them come in turn
+        assert calls[-1] == f"test VENV=.venv-other PYTHON={OTHERS[other]} ARGS=--part={half}/2"
+        chosen |= {("part", part), ("Python", other), ("half", half)}
+    assert len(chosen) == 8  # all of them come in turn
 
 
 def test_what_the_dockerfile_says(setup_kwargs):

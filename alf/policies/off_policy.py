@@ -73,7 +73,7 @@ class EpsilonGreedyPolicy(Policy):
         if not _is_one_integer(action_spec):
             raise ConfigError(
                 f"action_spec is {action_spec}: EpsilonGreedyPolicy (DQN) needs one bounded integer; PPO, "
-                "IMPALA and SAC take floats"
+                "IMPALA, SAC and TD3 take floats"
             )
         actions = CategoricalActions(action_spec)
         network_spec = split_mask_spec(
