@@ -120,7 +120,8 @@ class SacAlgorithm(Algorithm):
         if self._is_discrete:
             return (), ()
         # Two draws: the sample in the target of a step must not depend on the sample in the actor's loss.
-        shape = (*experience.step_type.shape, self.policy.action_spec.shape.num_elements())
+        size = self.policy.action_spec.shape.num_elements()
+        shape = tf.concat([tf.shape(experience.step_type), [size]], axis=0)
         return draws.normal(shape), draws.normal(shape)
 
     def train_step(self, experience: Experience, prepared: Nest) -> Nest:

@@ -144,7 +144,8 @@ class Td3Algorithm(Algorithm):
         same seed.
         """
         size = self.policy.action_spec.shape.num_elements()
-        noise = self._target_noise * draws.normal((*experience.step_type.shape, size))
+        shape = tf.concat([tf.shape(experience.step_type), [size]], axis=0)
+        noise = self._target_noise * draws.normal(shape)
         return tf.clip_by_value(noise, -self._target_noise_clip, self._target_noise_clip)
 
     def train_step(self, experience: Experience, prepared: Nest) -> Nest:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from alf.algorithms import DqnAlgorithm, SacAlgorithm
+from alf.algorithms import DqnAlgorithm, SacAlgorithm, Td3Algorithm, Td3Policy
 from alf.drivers import AsyncOffPolicyDriver, EnvSpecs
 from alf.errors import ConfigError
 from alf.learner import ReplayLearner, optimizers
-from alf.networks import GRU, QValueNetwork
+from alf.networks import GRU, CriticsNetwork, PolicyNetwork, QValueNetwork
 from alf.policies import EpsilonGreedyPolicy, SacPolicy
 from alf.policies.data_transformers import Pipeline, RewardNormalizer
 from alf.replay import PrioritizedReplayer, UniformReplayer
@@ -59,6 +59,16 @@ def list_names(sequences):
     return list(zip(*(x.numpy().tolist() for x in sequences)))
 
 
+def make_sac(specs):
+    network, critic = (functools.partial(x, fc_layer_params=(8,)) for x in (PolicyNetwork, CriticsNetwork))
+    return SacAlgorithm(SacPolicy(specs.observation, specs.action, network), critic)
+
+
+def make_td3(specs):
+    network, critic = (functools.partial(x, fc_layer_params=(8,)) for x in (PolicyNetwork, CriticsNetwork))
+    return Td3Algorithm(Td3Policy(specs.observation, specs.action, network), critic)
+
+
 @pytest.mark.parametrize("rnn", [None, functools.partial(GRU, units=4)], ids=["feedforward", "GRU"])
 @pytest.mark.parametrize("source", ["learner", "actor"])
 def test_new_sequences_have_the_priorities_of_their_errors(source, rnn):
@@ -92,6 +102,30 @@ def test_new_sequences_have_the_priorities_of_their_errors(source, rnn):
         driver.stop()
     assert int(learner.progress.updates) > 20
     assert len(seen) > 20 and np.std(list(seen.values())) > 0.01
+
+
+@pytest.mark.parametrize("make", [make_sac, make_td3])
+def test_algorithms_with_draws_compute_them_too(make):
+    """How many sequences are new is not known while graphs are traced."""
+    envs = [MatchObservationEnvironment(B, episode_length=7, continuous=True, seed=i) for i in range(GROUPS)]
+    specs = EnvSpecs(envs)
+    algorithm = make(specs)
+    replayer = PrioritizedReplayer(specs.unroll_spec(algorithm.policy, T), GROUPS, capacity=400)
+    groups = {name: optimizers.SGD(0.01) for name in algorithm.parameter_groups()}
+    training = functools.partial(
+        ReplayLearner, replayer=replayer, mini_batch_size=4, initial_priorities="learner"
+    )
+    learner = build_learner(algorithm, groups, training)
+    driver = build_driver(AsyncOffPolicyDriver, envs, learner, unroll_length=T)
+    try:
+        driver.start()
+        for _ in range(3):
+            collect_and_observe(driver)
+            learner.train()
+    finally:
+        driver.stop()
+    found = list(priorities_of(replayer).values())
+    assert np.std(found) > 1e-3 and len(found) >= 3 * B * T
 
 
 def test_what_cannot_be_is_refused():
