@@ -28,7 +28,7 @@ def make_algorithm(**kwargs):
     algorithm = Td3Algorithm(Td3Policy(OBSERVATION, BOX, SMALL[0]), SMALL[1], **kwargs)
     rng = np.random.default_rng(7)  # so that the networks differ from their targets
     for variable in algorithm.trainable_variables:
-        variable.assign_add(0.5 * rng.normal(size=variable.shape).astype(np.float32))
+        variable.assign_add(rng.normal(size=variable.shape).astype(np.float32))
     return algorithm
 
 
