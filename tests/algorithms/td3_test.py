@@ -26,8 +26,9 @@ SMALL = [functools.partial(x, fc_layer_params=(16,), seed=0) for x in (PolicyNet
 
 def make_algorithm(**kwargs):
     algorithm = Td3Algorithm(Td3Policy(OBSERVATION, BOX, SMALL[0]), SMALL[1], **kwargs)
-    rng = np.random.default_rng(7)  # so that the networks differ from their targets
-    for variable in algorithm.trainable_variables:
+    # So that the networks differ from their targets, and some actions are at their bounds.
+    rng, targets = np.random.default_rng(7), (algorithm._target_actor, algorithm._target_critic)
+    for variable in [*algorithm.trainable_variables, *(v for x in targets for v in x.variables)]:
         variable.assign_add(rng.normal(size=variable.shape).astype(np.float32))
     return algorithm
 
