@@ -92,6 +92,13 @@ class EpsilonGreedyPolicy(Policy):
         self._epsilon, self._exponent = as_schedule(epsilon), epsilon_exponent
         self.reports_values = reports_values
 
+    def check_envs(self) -> None:
+        if self._exponent is not None and self.num_envs == 1:
+            raise ConfigError(
+                f"EpsilonGreedyPolicy.epsilon_exponent is {self._exponent}, but there is one environment, "
+                "with one epsilon: raise Experiment.num_envs, or set epsilon_exponent to None"
+            )
+
     def epsilon(self) -> Array:
         """Returns the current probability of a random action, float32 scalar, the mean over environments."""
         return tf.reduce_mean(self._epsilon_of(tf.range(self.num_envs or 1)))
@@ -112,11 +119,6 @@ class EpsilonGreedyPolicy(Policy):
     def rollout_step(self, time_step: TimeStep, state: PolicyState) -> PolicyStep:
         q, mask, state = self._evaluate(time_step, state)
         # Each of the B environments explores independently.
-        if self._exponent is not None and self.num_envs == 1:
-            raise ConfigError(
-                f"EpsilonGreedyPolicy.epsilon_exponent is {self._exponent}, but there is one environment, "
-                "with one epsilon: raise Experiment.num_envs, or set epsilon_exponent to None"
-            )
         is_random = draws.uniform(tf.shape(q)[:1]) < self._epsilon_of(self.first_env + time_step.env_id)
         # Equal logits, here zeros, draw from all allowed actions with the same probability.
         uniform = self.actions.params(tf.zeros_like(q), mask)

@@ -107,6 +107,9 @@ class Policy(CopyableModule, abc.ABC):
         if self.num_envs is None:
             self.first_env, self.num_envs = first_env, num_envs
 
+    def check_envs(self) -> None:  # noqa: B027
+        """Raises ConfigError if it cannot explore in `num_envs` environments. Default: it can."""
+
     @property
     def state_spec(self) -> PolicyState:
         """`PolicyState` of nests of unbatched tensor specs, with the state of the data transformer."""

@@ -113,6 +113,8 @@ def check_parts(driver: Driver, learner: Learner, batches_per_train_iter: int) -
     """Raises ConfigError unless a learner can learn from what a driver collects."""
     if driver.policy is not learner.policy:
         raise ConfigError("the driver has another policy than the learner: give it learner.policy")
+    for policy in driver.policy.policies.values():
+        policy.check_envs()
     is_poll, length = driver.settings.mode == "poll", driver.unroll_length
     if learner.needs_fresh_experience and (is_poll or split_unroll_length(length)[1] != 1):
         setting = "DriverSettings.mode is 'poll'" if is_poll else f"unroll_length is {length:g}"

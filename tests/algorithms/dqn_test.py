@@ -357,12 +357,13 @@ def test_each_environment_has_an_epsilon_of_its_own():
         assert abs(is_other[env_id::4].mean() - p) < 4 * np.sqrt(p * (1 - p) / 2000)
 
 
-def test_one_environment_has_no_other_epsilon():
-    policy = EpsilonGreedyPolicy(OBSERVATION, ACTION, QNET, epsilon_exponent=7.0)
+def test_one_environment_cannot_explore_in_different_ways():
+    policy = EpsilonGreedyPolicy(OBSERVATION, ACTION, QNET, epsilon=0.4, epsilon_exponent=7.0)
     policy.use_envs(0, 1)
+    assert float(policy.epsilon()) == pytest.approx(0.4)  # an agent may act in one, as in `alf.rollout`
+    policy.rollout_step(time_step(1), PolicyState())
     with pytest.raises(ConfigError, match="^EpsilonGreedyPolicy.epsilon_exponent is 7.0, .*: raise Experi"):
-        policy.rollout_step(time_step(1), PolicyState())
-    policy.predict_step(time_step(1), PolicyState())
+        policy.check_envs()
 
 
 @pytest.mark.parametrize("rnn", [GRU, LSTM])
