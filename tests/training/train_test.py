@@ -157,7 +157,7 @@ def test_a_class_of_a_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"algorithm": "td3"}, "train.algorithm is 'td3': it must be one of 'ppo', 'impala', 'sac', 'dqn'"),
+        ({"algorithm": "ddpg"}, "train.algorithm is 'ddpg': it must be one of 'ppo', 'impala', 'sac', 'td3'"),
         ({"steps": 0}, "train.steps is 0: it must be an integer, at least 1"),
         ({"lerning_rate": 1}, "lerning_rate: there is no such setting; did you mean learning_rate"),
         ({"learning_rate": "x"}, "Adam.learning_rate is 'x': it must be a number"),
