@@ -117,7 +117,8 @@ def run_python(block, names, **_):
 
 def run_gin(block, folder, **_):
     rest = page_setup.RESTS.get((block.page, block.first_line), page_setup.Rest())
-    replays = any(x in rest.before + block.text for x in ("ReplayLearner", "DqnAlgorithm", "SacAlgorithm"))
+    kinds = "ReplayLearner", "DqnAlgorithm", "SacAlgorithm", "Td3Algorithm"
+    replays = any(x in rest.before + block.text for x in kinds)
     run = page_setup.RUN.replace("UnrollLearner", "ReplayLearner") if replays else page_setup.RUN
     gin.clear_config()
     for text in (rest.envs, run, rest.before, block.text, rest.after):  # no text may set a name twice
