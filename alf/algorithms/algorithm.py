@@ -197,7 +197,7 @@ class Algorithm(tf.Module, abc.ABC):
     def first_priority(self, experience: Experience, prepared: Nest) -> Array:
         """Computes the priorities of new sequences, if `ReplayLearner.initial_priorities` is "learner".
 
-        Default: those of the loss, with the present weights. B is not known while this is traced.
+        Default: what the loss says with the present weights. B is not known while this is traced.
 
         Args:
             experience, prepared: as in `train_step`.

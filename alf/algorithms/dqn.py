@@ -173,7 +173,7 @@ class DqnAlgorithm(Algorithm):
     def priority_of_actor(self, experience: Experience) -> Array:
         """Computes priorities from the `ActionValues` of the policy that acted.
 
-        The newest row of an environment has those of the row before it, until the next unroll brings its own.
+        The newest row of an environment repeats the row before it, until the next unroll brings its own.
         """
         if not self.policy.reports_values:
             raise ConfigError(

@@ -21,8 +21,8 @@ class QrDqnAlgorithm(DqnAlgorithm):
         targets_j = r_1 + gamma r_2 + ... + gamma^(n-1) r_n + gamma^n Z_target(s_n, a*)_j
         loss = sum over i of the mean over j of |tau_i - (u_ij < 0)| * Huber(u_ij) / huber_delta
 
-    with u_ij = targets_j - Z(s_0, a_0)_i and tau_i = (i + 0.5) / N. The TD error of the priorities is that of
-    the means. All else, and all arguments, are as in `DqnAlgorithm`; it does not call `next_value`.
+    with u_ij = targets_j - Z(s_0, a_0)_i and tau_i = (i + 0.5) / N. Priorities follow from the
+    TD errors of the means. All else, and all arguments, are as in `DqnAlgorithm`, without `next_value`.
     """
 
     learns_quantiles = True

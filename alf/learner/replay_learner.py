@@ -49,10 +49,10 @@ class ReplayLearner(Learner):
             for each pass; the last update of a pass may have fewer. False: the replayer draws the sequences.
         clear_replay_buffer: whether the buffer is emptied after each call of `train` that makes an update.
         initial_priorities: the priorities of new sequences in a `PrioritizedReplayer`. "largest": the largest
-            so far, so that they are tried soon. "learner": those of the loss with the present weights, one
-            more evaluation of the networks for each sequence (`Algorithm.first_priority`). "actor": those
-            that follow from what the policy said when it acted, without an evaluation (Ape-X, arXiv
-            1803.00933, section 3); it needs `EpsilonGreedyPolicy.reports_values`.
+            so far, so that they are tried soon. "learner": by the loss with the present weights, one more
+            evaluation of the networks for each sequence (`Algorithm.first_priority`). "actor": by what the
+            policy said when it acted, without an evaluation (Ape-X, arXiv 1803.00933, section 3); it needs
+            `EpsilonGreedyPolicy.reports_values`.
 
     Attributes:
         needs_fresh_experience: `clear_replay_buffer`.

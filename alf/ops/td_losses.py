@@ -103,9 +103,13 @@ def td_loss(td_error: Array, huber_delta: float | None = None) -> Array:
     (td_error,) = check_time_major(td_error=td_error)
     if huber_delta is None:
         return 0.5 * tf.square(td_error)
-    size = tf.abs(td_error)
+    return _huber(tf.abs(td_error), huber_delta)
+
+
+def _huber(size, delta):
+    """Computes Huber's loss of absolute errors, of any shape."""
     # One formula for both parts: where `near` is the whole error, it is the square.
-    near = tf.minimum(size, huber_delta)
+    near = tf.minimum(size, delta)
     return near * (size - 0.5 * near)
 
 
@@ -128,8 +132,7 @@ def quantile_huber_loss(quantiles: Array, targets: Array, huber_delta: float | N
     error = tf.stop_gradient(targets)[..., tf.newaxis, :] - quantiles[..., tf.newaxis]  # [T, B, N, M]
     size = tf.abs(error)
     if huber_delta is not None:
-        near = tf.minimum(size, huber_delta)
-        size = near * (size - 0.5 * near) / huber_delta
+        size = _huber(size, huber_delta) / huber_delta
     # The side of an error has no gradient.
     weight = tf.abs(midpoint - tf.cast(error < 0, tf.float32))
     return tf.reduce_sum(tf.reduce_mean(weight * size, axis=-1), axis=-1)

@@ -15,9 +15,13 @@ def has_unit_box(action_spec: Any) -> bool:
     if not is_box or not hasattr(action_spec, "minimum") or not action_spec.shape.num_elements():
         return False
     low, high = _bounds(action_spec)
+    return bool(np.all(low <= high)) and are_finite(low, high, action_spec.dtype)
+
+
+def are_finite(low: Any, high: Any, dtype: tf.DType) -> bool:
+    """Returns whether all bounds, arrays, of a spec of a floating point `dtype` are finite."""
     # Specs hold infinite bounds as the limits of their dtype.
-    size = np.maximum(np.abs(low), np.abs(high))
-    return bool(np.all(low <= high) and np.all(size < action_spec.dtype.max))
+    return bool(np.all(np.maximum(np.abs(low), np.abs(high)) < dtype.max))
 
 
 def action_from_unit_box(x: Array, action_spec: Any) -> Array:

@@ -4,12 +4,11 @@
 import functools
 import math
 
-import numpy as np
 import tensorflow as tf
 
 from alf.errors import ConfigError
 from alf.ops import draws
-from alf.ops.unit_box import action_from_unit_box
+from alf.ops.unit_box import action_from_unit_box, are_finite
 from alf.policies.action_distributions.distribution import (
     ActionDistribution,
     describe_mask,
@@ -37,8 +36,7 @@ class _BoxActions(ActionDistribution):
     def _scale_to_bounds(self, setting):
         """Makes `action` map [-1, 1] to the bounds. `setting` is the text of the setting that asks for it."""
         low, high = read_bounds(self._spec)
-        # Specs hold infinite bounds as the limits of their dtype.
-        if not np.all(np.maximum(np.abs(low), np.abs(high)) < self._spec.dtype.max):
+        if not are_finite(low, high, self._spec.dtype):
             raise ConfigError(f"{setting}: that needs finite bounds, and action_spec is {self._spec}")
         self._is_scaled = True
 

@@ -26,7 +26,8 @@ class RunningStatistics(tf.Module):
 
     Args:
         shape: of one element.
-        dtype: of the results of `scale` and `center_and_scale`.
+        dtype: of the elements. `scale` and `center_and_scale` compute float64 elements in float64, all others
+            in float32.
     """
 
     def __init__(self, shape: Sequence[int], dtype: tf.DType = tf.float32) -> None:
@@ -36,6 +37,7 @@ class RunningStatistics(tf.Module):
         self._mean = tf.Variable(zeros, trainable=False, name="mean")
         self._squares = tf.Variable(zeros, trainable=False, name="squares")  # sum of squared deviations
         # What each step of an actor needs is computed once, with the update.
+        dtype = tf.float64 if dtype == tf.float64 else tf.float32
         zeros, ones = tf.zeros(shape, dtype), tf.ones(shape, dtype)
         self._center = tf.Variable(zeros, trainable=False, name="center")
         self._rest = tf.Variable(zeros, trainable=False, name="rest")
@@ -75,14 +77,14 @@ class RunningStatistics(tf.Module):
         self._std.assign(tf.cast(std, dtype))
 
     def center_and_scale(self, x: Array) -> Array:
-        """Returns (x - mean) / std of elements [..., *shape], of `dtype`."""
+        """Returns (x - mean) / std of elements [..., *shape], float32 or float64."""
         # An actor may read these variables while the learner assigns them: for that step they are of two
         # updates, which differ by one batch among all that were counted. The quotient stands between the two
         # differences: an optimizer of graphs would add up the parts of the mean again.
         return (tf.cast(x, self._center.dtype) - self._center) / self._std - self._rest
 
     def scale(self, x: Array) -> Array:
-        """Returns x / std of elements [..., *shape], of `dtype`."""
+        """Returns x / std of elements [..., *shape], float32 or float64."""
         return tf.cast(x, self._std.dtype) / self._std
 
     def mean(self) -> Array:
@@ -117,10 +119,7 @@ class ObservationNormalizer(DataTransformer):
         leaves = tf.nest.flatten(observation_spec)
         # One for each number, and not for each leaf: joint angles and speeds, say, have different scales.
         self._statistics = [
-            RunningStatistics(s.shape, tf.float64 if s.dtype == tf.float64 else tf.float32)
-            if s.dtype.is_floating
-            else None
-            for s in leaves
+            RunningStatistics(s.shape, s.dtype) if s.dtype.is_floating else None for s in leaves
         ]
         if not any(self._statistics):
             raise ConfigError(f"ObservationNormalizer needs a float observation, not {observation_spec}")
