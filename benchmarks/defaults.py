@@ -15,6 +15,7 @@ import json
 import pathlib
 import statistics
 import subprocess
+import tempfile
 import time
 
 from absl import app, flags
@@ -49,7 +50,9 @@ _NEAREST = {"impala": "a2c"}  # Stable-Baselines3 has no IMPALA; A2C has the sam
 
 def train_alf(algorithm, env, steps, seed):
     """Trains ALF; returns its curve."""
-    return train_once(env, f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}")
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = [env, f"--algorithm={algorithm}", f"--steps={steps}", f"--seed={seed}"]
+        return train_once(f"{folder}/run", *arguments)
 
 
 def train_sb3(algorithm, env, steps, seed):

@@ -4,20 +4,32 @@
 import json
 import subprocess
 import sys
-import tempfile
 
 from alf.plots.runs import read_run
 
-TIMEOUT = 7200.0  # seconds of a run
+TIMEOUT = 4 * 3600.0  # seconds of a run
 
 
-def train_once(*arguments):
-    """Calls alf train; returns the curve, a list of (steps, seconds, average return of 100 episodes)."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "alf", "train", *arguments, f"--output={folder}/run"]
-        subprocess.run(command, check=True, capture_output=True, timeout=TIMEOUT)
-        curve = read_run(f"{folder}/run").curve("AverageReturn")
-        return [list(map(float, x)) for x in zip(curve.env_steps, curve.seconds, curve.values)]
+def train_once(folder, *arguments):
+    """Calls alf train for a run in `folder`.
+
+    Returns:
+        the curve, a list of (steps, seconds, average return of 100 episodes).
+    """
+    _call_alf("train", *arguments, f"--output={folder}")
+    curve = read_run(folder).curve("AverageReturn")
+    return [list(map(float, x)) for x in zip(curve.env_steps, curve.seconds, curve.values)]
+
+
+def evaluate_once(folder, num_episodes):
+    """Calls alf evaluate for the run in `folder`; returns the average return of the greedy policy."""
+    text = _call_alf("evaluate", folder, f"--num_episodes={num_episodes}", "--parallel_envs=10", "--json")
+    return json.loads(text)["return"]["mean"]
+
+
+def _call_alf(*arguments):
+    command = [sys.executable, "-m", "alf", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT).stdout
 
 
 def read_rows(path):

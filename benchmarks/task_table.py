@@ -1,46 +1,36 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""The tables of tasks in docs/measured.md."""
-
-import pathlib
-import re
+"""The tables of `benchmarks.tasks` in docs/measured.md."""
 
 import numpy as np
 
-from alf.config.gin_files import find_gin_file, list_tasks
 from alf.plots.scores import estimate, mean
+from benchmarks.task_list import list_rows
 
-COMMAND = "python -m benchmarks.tasks --file=tasks.jsonl"
+COMMAND = "python -m benchmarks.tasks --machine=NAME --write"
 _BEGIN, _END = "<!-- tasks -->\n", "\n<!-- end of tasks -->"
-HEADER = "| task | algorithm | steps | score | minutes | seeds | reference |"
+HEADER = "| `alf train` | algorithm | steps | score | in training | minutes | seeds | reference |"
 
 
-def describe(task):
-    """Returns the algorithm, the steps and the reference that the file of a task names."""
-    text = pathlib.Path(find_gin_file(f"alf:{task}")).read_text()
-    algorithm = re.search(r'algorithm = ["@](\w+?)(Algorithm)?\b', text)[1].lower()
-    steps = int(re.search(r"num_env_steps = ([\d_]+)", text)[1])
-    return algorithm, steps, re.search(r"Reference: (.*)", text)[1].rstrip(".")
+def format_tables(runs):
+    """Returns the tables of all runs, in Markdown: one for each machine; then what was not run.
 
-
-def format_tables(rows):
-    """Returns the tables of all tasks, in Markdown: one for each machine and day; then what was not run.
-
-    A task is in the table of its last run; its runs on other machines do not count. A score is the mean over
-    seeds, and its 95 % interval; of fewer than five seeds, the lowest and the highest run.
+    A row has the runs of one machine and one revision of ALF, the last ones. A score is the mean over seeds,
+    and its 95 % interval; of fewer than five seeds, the lowest and the highest run.
     """
-    tables, missing = {}, []
-    for task in list_tasks():
-        mine = [row for row in rows if row["task"] == task]
-        if mine:
-            machine, date = mine[-1]["machine"], mine[-1]["date"]
-            line = _format_line(task, [row for row in mine if row["machine"] == machine])
-            tables.setdefault((date, machine), []).append(line)
-        else:
-            missing.append(task)
+    tables, dates, missing = {}, {}, []
+    for task in list_rows():
+        mine = [run for run in runs if run["arguments"] == task.arguments]
+        if not mine:
+            missing.append(f"`{task.arguments}`")
+            continue
+        machine = mine[-1]["machine"]
+        same = [run for run in mine if all(run[key] == mine[-1][key] for key in ("machine", "revision"))]
+        tables.setdefault(machine, []).append(_format_line(task, same))
+        dates.setdefault(machine, set()).update(run["date"] for run in same)
     head = [HEADER, "| --- " * HEADER.count(" | ") + "| --- |"]
     parts = [
-        "\n".join([f"{machine}, {date}, `{COMMAND}`:", "", *head, *lines])
-        for (date, machine), lines in sorted(tables.items())
+        "\n".join([f"{machine}, {max(dates[machine])}, `{COMMAND}`:", "", *head, *lines])
+        for machine, lines in sorted(tables.items())
     ]
     parts += [f"Not run: {', '.join(missing)}."] if missing else []
     return "\n\n".join(parts)
@@ -53,10 +43,15 @@ def replace_tables(page, tables):
     return "".join([before, begin, tables, end, after])
 
 
-def _format_line(task, rows):
-    algorithm, steps, reference = describe(task)
-    scores = np.array([row["score"] for row in rows])
-    _, low, high = estimate(mean, [scores])
-    minutes = np.mean([row["seconds"] for row in rows]) / 60
-    score = f"{scores.mean():,.4g}" + (f" ({low:,.4g} to {high:,.4g})" if len(rows) > 1 else "")
-    return f"| {task} | {algorithm} | {steps:,} | {score} | {minutes:.1f} | {len(rows)} | {reference} |"
+def _format_line(task, runs):
+    cells = [f"`{task.arguments}`", task.algorithm, f"{task.steps:,}"]
+    cells += [_format_scores([run[key] for run in runs]) for key in ("score", "training")]
+    minutes = np.mean([run["seconds"] for run in runs]) / 60
+    cells += [f"{minutes:.1f}", f"{len(runs)}", task.reference]
+    return f"| {' | '.join(cells)} |"
+
+
+def _format_scores(scores):
+    _, low, high = estimate(mean, [np.array(scores)])
+    spread = f" ({low:,.4g} to {high:,.4g})" if len(scores) > 1 else ""
+    return f"{np.mean(scores):,.4g}{spread}"

@@ -1,56 +1,93 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Trains ALF's tasks: `python -m benchmarks.tasks --file=FILE.jsonl --machine=NAME [--write]`.
+"""Trains the rows of `benchmarks.task_list`, and evaluates what they have learned.
 
-Adds a line to the file for each run that it does not have yet, so that it may be stopped and called again.
---write puts the tables of all runs in the file into docs/measured.md.
+    python -m benchmarks.tasks --machine=NAME [--row=REGEX] [--seeds=3] [--write]
+
+Adds a line to the file for each run that it does not have yet, so that it may be stopped and called again. A
+run that takes under two minutes is made with five seeds. --write puts the tables of all runs in the file into
+docs/measured.md.
 """
 
 import datetime
 import pathlib
+import re
+import subprocess
+import tempfile
 import time
 
 from absl import app, flags
 
-from alf.config.gin_files import list_tasks
-from benchmarks.series import add_row, read_rows, train_once
+from benchmarks.series import add_row, evaluate_once, read_rows, train_once
+from benchmarks.task_list import list_rows
 from benchmarks.task_table import format_tables, replace_tables
 
-_FILE = flags.DEFINE_string("file", None, "File of the runs, JSON lines.", required=True)
-_TASKS = flags.DEFINE_multi_string("task", [], "Name of a task, such as CartPole-v1; without it all of them.")
-_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each task, with the seeds 0, 1, ...", lower_bound=0)
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_FILE = flags.DEFINE_string(
+    "file", str(_ROOT / "benchmarks" / "results" / "tasks.jsonl"), "File of the runs, JSON lines."
+)
+_ROW = flags.DEFINE_string("row", "", "Regular expression in the arguments of a row; all rows without it.")
+_SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each row, with the seeds 0, 1, ...", lower_bound=0)
 _WRITE = flags.DEFINE_bool("write", False, "Writes the tables into docs/measured.md.")
 _MACHINE = flags.DEFINE_string("machine", None, "Its name in docs/measured.md.", required=True)
-_PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "measured.md"
+_PAGE = _ROOT / "docs" / "measured.md"
+_SHORT, _SEEDS_OF_SHORT = 120.0, 5  # seconds of a run
+_EPISODES = 100  # of an evaluation
 
 
-def train_all(path, tasks, seeds, machine):
+def find_revision():
+    """Returns the hash of the folder alf/ in git: other commits leave a series as it is.
+
+    Raises:
+        RuntimeError: if files of alf/ are not committed.
+    """
+    if call_git("status", "--porcelain", "alf"):
+        raise RuntimeError("commit alf/ first: a run's line names what was run")
+    return call_git("rev-parse", "--short=10", "HEAD:alf")
+
+
+def call_git(*arguments):
+    done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True, cwd=_ROOT)
+    return done.stdout.strip()
+
+
+def train_all(path, rows, seeds, machine):
     """Adds the runs to the file that it lacks."""
-    done = {(row["task"], row["seed"]) for row in read_rows(path)}
-    for seed in range(seeds):
-        for task in tasks:
-            if (task, seed) in done:
+    if not seeds:
+        return
+    revision = find_revision()
+    for seed in range(max(seeds, _SEEDS_OF_SHORT)):
+        for row in rows:
+            mine = [run for run in read_rows(path) if run["arguments"] == row.arguments]
+            mine = [run for run in mine if (run["machine"], run["revision"]) == (machine, revision)]
+            is_short = bool(mine) and mine[0]["seconds"] < _SHORT
+            if seed >= seeds and not is_short or seed in [run["seed"] for run in mine]:
                 continue
-            start = time.monotonic()
-            curve = train_once(f"alf:{task}", f"--seed={seed}")
-            seconds, date = time.monotonic() - start, datetime.date.today().isoformat()
-            steps, _, score = curve[-1]
-            row = {
-                "task": task,
-                "seed": seed,
-                "steps": steps,
-                "score": score,
-                "seconds": seconds,
-                "date": date,
-                "machine": machine,
-            }
-            add_row(path, row)
-            print(f"{task} seed {seed}: {score:.1f} in {seconds:.0f} s", flush=True)
+            run = {"arguments": row.arguments, "seed": seed, **make_run(row, seed)}
+            add_row(path, {**run, "machine": machine, "revision": revision})
+            print(f"{row.arguments}, seed {seed}: {run['score']:.1f} in {run['seconds']:.0f} s", flush=True)
+
+
+def make_run(row, seed):
+    """Trains once and evaluates the policy; returns a dict of figures."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.monotonic()
+        curve = train_once(f"{folder}/run", *row.arguments.split(), f"--seed={seed}")
+        seconds = time.monotonic() - start
+        steps, _, training = curve[-1]
+        return {
+            "steps": steps,
+            "score": evaluate_once(f"{folder}/run", _EPISODES),
+            "training": training,
+            "seconds": round(seconds, 1),
+            "date": datetime.date.today().isoformat(),
+        }
 
 
 def main(argv):
     del argv
     path = pathlib.Path(_FILE.value)
-    train_all(path, _TASKS.value or list_tasks(), _SEEDS.value, _MACHINE.value)
+    rows = [row for row in list_rows() if re.search(_ROW.value, row.arguments)]
+    train_all(path, rows, _SEEDS.value, _MACHINE.value)
     tables = format_tables(read_rows(path))
     print(tables)
     if _WRITE.value:

@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""benchmarks.tasks: what each task says of itself, and the tables of docs/measured.md."""
+"""benchmarks.tasks: what each row trains, which runs a series makes, and the tables of docs/measured.md."""
 
 import importlib.util
 import pathlib
@@ -12,7 +12,9 @@ from alf.config.gin_files import find_gin_file, list_tasks
 from alf.config.parsing import parse_config
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
-from benchmarks.task_table import HEADER, describe, format_tables, replace_tables
+from benchmarks import tasks
+from benchmarks.task_list import Task, list_rows
+from benchmarks.task_table import HEADER, format_tables, replace_tables
 
 pytestmark = pytest.mark.programs
 
@@ -27,15 +29,16 @@ EXTRAS = {
 
 
 def test_what_a_task_says_of_itself(subtests):
-    tasks = list_tasks()
-    assert {"CartPole-v1", "ALE-Pong-v5", "HalfCheetah-v5", "MinAtar-Breakout-v1"} <= set(tasks)
-    for task in tasks:
+    rows = {row.arguments: row for row in list_rows()}
+    names = list_tasks()
+    assert {"CartPole-v1", "ALE-Pong-v5", "HalfCheetah-v5", "MinAtar-Breakout-v1"} <= set(names)
+    for task in names:
         with subtests.test(task):
             text = pathlib.Path(find_gin_file(f"alf:{task}")).read_text()
             extra = re.search(r"alf-tf\[(\w+)\]", text)
             if extra and importlib.util.find_spec(EXTRAS[extra[1]]) is None:
                 continue
-            algorithm, steps, reference = describe(task)
+            _, algorithm, steps, reference = rows[f"alf:{task}"]
             assert algorithm in ("ppo", "impala", "dqn", "sac") and steps >= 10_000 and reference
             gin.clear_config()
             parse_config([f"alf:{task}"], [])
@@ -51,20 +54,64 @@ def test_what_a_task_says_of_itself(subtests):
                 find_env_fn(name)  # raises ConfigError for an unknown id
 
 
+def test_presets_are_rows_beside_the_tasks():
+    """Each is a command that names its environment, algorithm and steps."""
+    rows = [row for row in list_rows() if not row.arguments.startswith("alf:")]
+    assert {row.algorithm for row in rows} >= {"apex", "qr_dqn", "dqn", "sac", "td3"}
+    for row in rows:
+        env, *arguments = row.arguments.split()
+        assert arguments == [f"--algorithm={row.algorithm}", f"--steps={row.steps:_}"]
+        find_env_fn(env)
+
+
+def test_a_series_makes_the_runs_that_its_file_lacks(tmp_path, monkeypatch):
+    """Three seeds of each row, and five of what takes under two minutes; again, if ALF has changed."""
+    rows = [Task("short", "ppo", 1, ""), Task("long", "ppo", 1, "")]
+    made = []
+
+    def make_run(row, seed):
+        made.append((row.arguments, seed))
+        return {"score": 1.0, "seconds": 119.0 if row.arguments == "short" else 121.0}
+
+    monkeypatch.setattr(tasks, "make_run", make_run)
+    monkeypatch.setattr(tasks, "find_revision", lambda: "one")
+    path = tmp_path / "tasks.jsonl"
+    tasks.train_all(path, rows[:1], 1, "A")
+    tasks.train_all(path, rows, 3, "A")
+    assert sorted(made) == [("long", i) for i in range(3)] + [("short", i) for i in range(5)]
+    tasks.train_all(path, rows, 3, "A")
+    assert len(made) == 8
+    tasks.train_all(path, rows[1:], 1, "B")
+    monkeypatch.setattr(tasks, "find_revision", lambda: "two")
+    tasks.train_all(path, rows[1:], 1, "A")
+    assert made[8:] == [("long", 0), ("long", 0)]
+
+
+def test_a_run_trains_and_evaluates():
+    row = Task("FrozenLake-v1 --algorithm=ppo --steps=3_000", "ppo", 3000, "")
+    run = tasks.make_run(row, seed=1)
+    assert run["steps"] >= 3000 and run["seconds"] > 0
+    assert 0 <= run["score"] <= 1 and 0 <= run["training"] <= 1
+
+
 def test_the_tables():
-    rows = [make_row("CartPole-v1", score, "2026-11-26", "A") for score in (400, 500)]
-    rows += [make_row("Ant-v5", 700, "2026-11-27", "A"), make_row("Ant-v5", 800, "2026-11-27", "B")]
+    rows = [make_run("alf:CartPole-v1", score, "2026-11-26", "A") for score in (400, 500)]
+    rows += [make_run("alf:Ant-v5", score, "2026-11-27", "B") for score in (700, 800)]
+    rows.insert(0, make_run("alf:CartPole-v1", 100, "2026-11-29", "A", "old"))  # another revision
+    rows.append(make_run("alf:MinAtar-Breakout-v1", 7, "2026-11-28", "A", "new"))
     first, second, missing = split_tables(format_tables(rows))
-    assert first[0] == "A, 2026-11-26, `python -m benchmarks.tasks --file=tasks.jsonl`:"
-    start = "| CartPole-v1 | ppo | 100,000 | 450 (400 to 500) | 0.5 | 2 | 475, at which"
-    assert len(first) == 5 and first[-1].startswith(start)
+    assert first[0] == "A, 2026-11-28, `python -m benchmarks.tasks --machine=NAME --write`:"
+    start = "| `alf:CartPole-v1` | ppo | 100,000 | 450 (400 to 500) | 45 (40 to 50) | 0.5 | 2 | 475, at which"
+    assert len(first) == 6 and first[4].startswith(start)
+    assert first[5].startswith("| `alf:MinAtar-Breakout-v1` | ppo | 1,000,000 | 7 | 0.7 | 0.5 | 1 | no table")
     assert second[0].startswith("B, 2026-11-27") and len(second) == 5
-    assert second[-1].startswith("| Ant-v5 | ppo | 1,000,000 | 800 | 0.5 | 1 | 1,083, PPO after")
-    assert "Acrobot-v1" in missing[0] and "CartPole-v1" not in missing[0]
+    assert second[-1].startswith("| `alf:Ant-v5` | ppo | 1,000,000 | 750 (700 to 800) | 75 (70 to 80)")
+    assert "`alf:Acrobot-v1`" in missing[0] and "CartPole-v1" not in missing[0]
 
 
-def make_row(task, score, date, machine):
-    return {"task": task, "score": score, "seconds": 30.0, "date": date, "machine": machine}
+def make_run(arguments, score, date, machine, revision="new"):
+    figures = {"score": score, "training": score / 10, "seconds": 30.0}
+    return {"arguments": arguments, **figures, "date": date, "machine": machine, "revision": revision}
 
 
 def split_tables(text):
@@ -76,7 +123,7 @@ def split_tables(text):
 def test_the_page_has_the_tables_of_all_tasks():
     page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "measured.md").read_text()
     changed = replace_tables(page, "NEW")
-    assert "<!-- tasks -->\nNEW\n<!-- end of tasks -->\n\n## " in changed and len(changed) < len(page)
+    assert "<!-- tasks -->\nNEW\n<!-- end of tasks -->\n\n" in changed and len(changed) < len(page)
     old = page.partition("<!-- tasks -->")[2].partition("<!-- end of tasks -->")[0]
     header = HEADER.count("|")
     lines = [line for line in old.splitlines() if line.startswith("| ")]

@@ -1,0 +1,49 @@
+# Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
+"""What `benchmarks.tasks` trains: each task of ALF, and presets of other algorithms beside them."""
+
+import pathlib
+import re
+from typing import NamedTuple
+
+from alf.config.gin_files import find_gin_file, list_tasks
+
+_MINATAR = "no table, curves of DQN after 5 million steps in arXiv 1903.03176"
+# Environments, steps, algorithms and a published score.
+_PRESETS = [
+    ("Pendulum-v1", 20_000, ("sac", "td3"), "-150, about what the best policies reach"),
+    (
+        "Hopper-v5",
+        1_000_000,
+        ("sac", "td3"),
+        "3,564, TD3 after 1 million steps on -v1 (arXiv 1802.09477, table 1)",
+    ),
+    ("MinAtar/Breakout-v1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
+    ("MinAtar/Asterix-v1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
+]
+
+
+class Task(NamedTuple):
+    """One row of the table."""
+
+    arguments: str  # of `alf train`
+    algorithm: str
+    steps: int
+    reference: str
+
+
+def list_rows():
+    """Returns all `Task`s, in the order of their environments' names."""
+    rows = [_read_task(name) for name in list_tasks()]
+    for environment, steps, algorithms, reference in _PRESETS:
+        for algorithm in algorithms:
+            arguments = f"{environment} --algorithm={algorithm} --steps={steps:_}"
+            rows.append(Task(arguments, algorithm, steps, reference))
+    return sorted(rows, key=lambda task: task.arguments.removeprefix("alf:").replace("/", "-"))
+
+
+def _read_task(name):
+    """Makes the `Task` that trains a gin file of examples/tasks, from what the file says."""
+    text = pathlib.Path(find_gin_file(f"alf:{name}")).read_text()
+    algorithm = re.search(r'algorithm = ["@](\w+?)(Algorithm)?\b', text)[1].lower()
+    steps = int(re.search(r"num_env_steps = ([\d_]+)", text)[1])
+    return Task(f"alf:{name}", algorithm, steps, re.search(r"Reference: (.*)", text)[1].rstrip("."))
