@@ -1,5 +1,5 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""What `benchmarks.tasks` trains: each task of ALF, and presets of other algorithms beside them."""
+"""What `benchmarks.tasks` trains: each task of ALF, and other algorithms beside them."""
 
 import pathlib
 import re
@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from alf.config.gin_files import find_gin_file, list_tasks
 
+_EXAMPLES = ("r2d2_cartpole.gin", "r2d2_minigrid.gin")
 _MINATAR = "no table, curves of DQN after 5 million steps in arXiv 1903.03176"
-# Environments, steps, algorithms and a published score.
+# Environments, with settings of theirs; steps, algorithms and a published score.
 _PRESETS = [
     ("Pendulum-v1", 20_000, ("sac", "td3"), "-150, about what the best policies reach"),
     (
@@ -19,6 +20,7 @@ _PRESETS = [
     ),
     ("MinAtar/Breakout-v1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
     ("MinAtar/Asterix-v1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
+    ("alf.examples.memory:Recall-v0 --load.delay=4", 60_000, ("r2d2",), "1, the best policy; 0.25 by chance"),
 ]
 
 
@@ -33,7 +35,7 @@ class Task(NamedTuple):
 
 def list_rows():
     """Returns all `Task`s, in the order of their environments' names."""
-    rows = [_read_task(name) for name in list_tasks()]
+    rows = [_read_file(f"alf:{name}") for name in (*list_tasks(), *_EXAMPLES)]
     for environment, steps, algorithms, reference in _PRESETS:
         for algorithm in algorithms:
             arguments = f"{environment} --algorithm={algorithm} --steps={steps:_}"
@@ -41,9 +43,9 @@ def list_rows():
     return sorted(rows, key=lambda task: task.arguments.removeprefix("alf:").replace("/", "-"))
 
 
-def _read_task(name):
-    """Makes the `Task` that trains a gin file of examples/tasks, from what the file says."""
-    text = pathlib.Path(find_gin_file(f"alf:{name}")).read_text()
+def _read_file(name):
+    """Makes the `Task` that trains a gin file, from what the file says."""
+    text = pathlib.Path(find_gin_file(name)).read_text()
     algorithm = re.search(r'algorithm = ["@](\w+?)(Algorithm)?\b', text)[1].lower()
     steps = int(re.search(r"num_env_steps = ([\d_]+)", text)[1])
-    return Task(f"alf:{name}", algorithm, steps, re.search(r"Reference: (.*)", text)[1].rstrip("."))
+    return Task(name, algorithm, steps, re.search(r"Reference: (.*)", text)[1].rstrip("."))

@@ -57,11 +57,11 @@ def test_what_a_task_says_of_itself(subtests):
 def test_presets_are_rows_beside_the_tasks():
     """Each is a command that names its environment, algorithm and steps."""
     rows = [row for row in list_rows() if not row.arguments.startswith("alf:")]
-    assert {row.algorithm for row in rows} >= {"apex", "qr_dqn", "dqn", "sac", "td3"}
+    assert {row.algorithm for row in rows} >= {"apex", "qr_dqn", "dqn", "sac", "td3", "r2d2"}
     for row in rows:
         env, *arguments = row.arguments.split()
-        assert arguments == [f"--algorithm={row.algorithm}", f"--steps={row.steps:_}"]
-        find_env_fn(env)
+        assert arguments[-2:] == [f"--algorithm={row.algorithm}", f"--steps={row.steps:_}"]
+        assert find_env_fn(env) is not None
 
 
 def test_a_series_makes_the_runs_that_its_file_lacks(tmp_path, monkeypatch):
