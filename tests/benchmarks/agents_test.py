@@ -22,12 +22,12 @@ def test_each_task_is_trained_and_packed(tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(subprocess, "run", lambda command, **_: done.append(command[-3:]))
     monkeypatch.setattr(agents, "pack_agent", pack)
-    agents.main(["agents"], tmp_path)
-    run, folder = f"{tmp_path}/build/agents/CartPole-v1", f"{tmp_path}/alf/agents/CartPole-v1"
+    agents.main(["agents"], tmp_path / "runs", tmp_path / "agents")
+    run, folder = f"{tmp_path}/runs/CartPole-v1", f"{tmp_path}/agents/CartPole-v1"
     assert done[:2] == [["alf:CartPole-v1", "--seed=0", f"--output={run}"], (run, folder)]
-    assert {path.name for path in (tmp_path / "alf" / "agents").iterdir()} >= {"Pendulum-v1", "Acrobot-v1"}
+    assert {path.name for path in (tmp_path / "agents").iterdir()} >= {"Pendulum-v1", "Acrobot-v1"}
     assert f"{folder}: 2 KiB\n" in capsys.readouterr().out
     done.clear()
     with pytest.raises(ConfigError, match="did you mean alf:CartPole-v1"):
-        agents.main(["agents", "Pendulum-v1", "CartPole-v0"], tmp_path)
+        agents.main(["agents", "Pendulum-v1", "CartPole-v0"], tmp_path / "runs", tmp_path / "agents")
     assert not done

@@ -87,11 +87,19 @@ def test_a_series_makes_the_runs_that_its_file_lacks(tmp_path, monkeypatch):
     assert made[8:] == [("long", 0), ("long", 0)]
 
 
-def test_a_run_trains_and_evaluates():
-    row = Task("FrozenLake-v1 --algorithm=ppo --steps=3_000", "ppo", 3000, "")
-    run = tasks.make_run(row, seed=1)
+def test_a_run_trains_and_evaluates(tmp_path, monkeypatch):
+    """Only the first run of a task is kept, in the place of an older one."""
+    monkeypatch.setattr(tasks, "RUNS", tmp_path / "runs")
+    old = tmp_path / "runs" / "FrozenLake-v1" / "old"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    run = tasks.make_run(Task("alf:FrozenLake-v1 --steps=3_000", "ppo", 3000, ""), seed=1)
     assert run["steps"] >= 3000 and run["seconds"] > 0
     assert 0 <= run["score"] <= 1 and 0 <= run["training"] <= 1
+    assert old.exists()
+    monkeypatch.setattr(tasks, "train_once", lambda folder, *_: [(5, 1.0, 0.5)] if not old.exists() else None)
+    monkeypatch.setattr(tasks, "evaluate_once", lambda folder, _: float(folder == str(old.parent)))
+    assert tasks.make_run(Task("alf:FrozenLake-v1", "ppo", 5, ""), 0)["score"] == 1
 
 
 def test_the_tables():
