@@ -92,7 +92,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--library", default="stable_baselines3", choices=("stable_baselines3", "sbx"))
     parser.add_argument("--env", default="CartPole-v1")
-    parser.add_argument("--algorithm", default="ppo", choices=("ppo", "sac", "dqn", "a2c"))
+    parser.add_argument("--algorithm", default="ppo", choices=("ppo", "sac", "dqn", "td3", "a2c"))
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--num_envs", type=int, default=1)

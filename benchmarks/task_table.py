@@ -6,8 +6,7 @@ import numpy as np
 from alf.plots.scores import estimate, mean
 from benchmarks.task_list import list_rows
 
-COMMAND = "python -m benchmarks.tasks --machine=NAME --write"
-_BEGIN, _END = "<!-- tasks -->\n", "\n<!-- end of tasks -->"
+COMMAND = "python -m benchmarks.tasks --machine=NAME"
 HEADER = "| `alf train` | algorithm | steps | score | in training | minutes | seeds | reference |"
 
 
@@ -34,13 +33,6 @@ def format_tables(runs):
     ]
     parts += [f"Not run: {', '.join(missing)}."] if missing else []
     return "\n\n".join(parts)
-
-
-def replace_tables(page, tables):
-    """Returns the text of a page with other tables of tasks."""
-    before, begin, rest = page.partition(_BEGIN)
-    _, end, after = rest.partition(_END)
-    return "".join([before, begin, tables, end, after])
 
 
 def _format_line(task, runs):

@@ -1,11 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Trains the rows of `benchmarks.task_list`, and evaluates what they have learned.
 
-    python -m benchmarks.tasks --machine=NAME [--row=REGEX] [--seeds=3] [--write]
+    python -m benchmarks.tasks --machine=NAME [--row=REGEX] [--seeds=3]
 
 Adds a line to the file for each run that it does not have yet, so that it may be stopped and called again. A
-run that takes under two minutes is made with five seeds. --write puts the tables of all runs in the file into
-docs/measured.md.
+run that takes under two minutes is made with five seeds. Prints the tables of all runs in the file.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ from alf.config.gin_files import list_tasks
 from benchmarks.agents import RUNS
 from benchmarks.series import add_row, evaluate_once, read_rows, train_once
 from benchmarks.task_list import list_rows
-from benchmarks.task_table import format_tables, replace_tables
+from benchmarks.task_table import format_tables
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _FILE = flags.DEFINE_string(
@@ -31,9 +30,7 @@ _FILE = flags.DEFINE_string(
 )
 _ROW = flags.DEFINE_string("row", "", "Regular expression in the arguments of a row; all rows without it.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each row, with the seeds 0, 1, ...", lower_bound=0)
-_WRITE = flags.DEFINE_bool("write", False, "Writes the tables into docs/measured.md.")
 _MACHINE = flags.DEFINE_string("machine", None, "Its name in docs/measured.md.", required=True)
-_PAGE = _ROOT / "docs" / "measured.md"
 _SHORT, _SEEDS_OF_SHORT = 120.0, 5  # seconds of a run
 _EPISODES = 100  # of an evaluation
 
@@ -105,10 +102,7 @@ def main(argv):
     path = pathlib.Path(_FILE.value)
     rows = [row for row in list_rows() if re.search(_ROW.value, row.arguments)]
     train_all(path, rows, _SEEDS.value, _MACHINE.value)
-    tables = format_tables(read_rows(path))
-    print(tables)
-    if _WRITE.value:
-        _PAGE.write_text(replace_tables(_PAGE.read_text(), tables))
+    print(format_tables(read_rows(path)))
 
 
 if __name__ == "__main__":

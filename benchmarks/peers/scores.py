@@ -102,10 +102,11 @@ def command(library, env, seed, folder):
         flags += [f"--StopCriteria.target_return={task.target}", f"--output={folder}/run"]
         return [sys.executable, "-m", "alf", "train", *flags]
     flags = [f"--env={env}", f"--target_return={task.target}", f"--seed={seed}"]
+    flags.append(f"--steps={task.max_steps}")
     if library == "torch":
-        flags += [f"--max_steps={task.max_steps}", f"--settings={json.dumps(task.settings)}"]
+        flags.append(f"--settings={json.dumps(task.settings)}")
         return [PEERS["torch"].python(), SCRIPTS / "torch_ppo.py", *flags]
-    flags += [f"--steps={task.max_steps}", f"--num_envs={task.settings['num_envs']}"]
+    flags.append(f"--num_envs={task.settings['num_envs']}")
     flags += [f"--settings={json.dumps({**sb3_settings(task.settings), **task.sb3})}"]
     flags += ["--normalize"] * task.normalizes + ["--anneal"] * task.settings.get("anneals", False)
     flags += ["--library=sbx"] * (library == "sbx")

@@ -1,8 +1,10 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """PPO in one file of PyTorch, for speed on few cores.
 
-`python benchmarks/peers/torch_ppo.py --workload=pong` measures; with --target_return it trains --env until
-the average return of 100 episodes is there, and prints whether it was. Prints one JSON line.
+`python benchmarks/peers/torch_ppo.py --workload=pong` measures steps per second. With --env it trains, for
+--steps or until the average return of 100 episodes is at --target_return. Prints one JSON line; of training,
+the average return of the last 100 episodes after parts of the steps, with the seconds of training until then,
+and whether it was at the target.
 """
 
 import collections
@@ -32,7 +34,9 @@ SETTINGS = {
     "entropy": 0.0,
     "max_grad_norm": 0.5,
     "shares_layers": True,  # between policy and value
+    "normalizes": False,  # observations and rewards, by what was seen so far
 }
+_NUM_POINTS = 20  # of a curve
 
 
 class ActorCritic(nn.Module):
@@ -79,11 +83,29 @@ class ActorCritic(nn.Module):
         return log_prob, (self.log_std + constant + 0.5).sum().expand(len(log_prob))
 
 
-class Unroll:
-    """What one vector environment has done, time-major; row T of some is what the next unroll begins with."""
+class Moments:
+    """Mean and variance of what was seen so far, as `gymnasium.wrappers.NormalizeObservation` has them."""
 
-    def __init__(self, env, length, device="cpu"):
-        self.env, self.device = env, device
+    def __init__(self):
+        self.count, self.mean, self.var = 1e-4, 0.0, 1.0
+
+    def update(self, batch):
+        """Adds a batch [B, ...]."""
+        size, total = len(batch), self.count + len(batch)
+        delta = batch.mean(axis=0) - self.mean
+        squares = self.var * self.count + batch.var(axis=0) * size + delta**2 * self.count * size / total
+        self.mean, self.var, self.count = self.mean + delta * size / total, squares / total, total
+
+
+class Unroll:
+    """What one vector environment has done, time-major; row T of some is what the next unroll begins with.
+
+    `gamma` normalizes observations and rewards, by the deviation of sums discounted with it; None does not.
+    """
+
+    def __init__(self, env, length, device="cpu", gamma=None):
+        self.env, self.device, self.gamma = env, device, gamma
+        self.moments, self.reward_moments, self.sums = Moments(), Moments(), 0.0
         obs, *_ = env.recv()
         space, B, T = env.action_space, len(obs), length
         self.obs = torch.zeros((T + 1, *obs.shape), dtype=torch.from_numpy(obs[:0]).dtype)
@@ -105,12 +127,19 @@ class Unroll:
     def observe(self, t):
         """Takes what step t - 1 brought."""
         obs, reward, terminated, truncated = self.env.recv()
+        if self.gamma is not None:
+            self.moments.update(obs)
+            obs = ((obs - self.moments.mean) / np.sqrt(self.moments.var + 1e-8)).clip(-10, 10)
         self.obs[t] = torch.from_numpy(obs)
         if t == 0:
             return
+        self.returns += reward
+        if self.gamma is not None:
+            self.sums = self.sums * self.gamma * ~self.ended[t - 1].numpy() + reward
+            self.reward_moments.update(self.sums)
+            reward = (reward / np.sqrt(self.reward_moments.var + 1e-8)).clip(-10, 10)
         self.reward[t - 1], self.terminated[t - 1] = torch.from_numpy(reward), torch.from_numpy(terminated)
         self.ended[t] = torch.from_numpy(terminated | truncated)
-        self.returns += reward
         for i in np.flatnonzero(terminated | truncated):
             self.episodes.append(self.returns[i])
             self.returns[i] = 0.0
@@ -184,6 +213,32 @@ def run(unrolls, agent, settings, count, max_steps=None):
     return total
 
 
+class Curve:
+    """Notes steps, seconds and the average return of `episodes`, after each part of the steps.
+
+    `reached` says whether the average of 100 episodes is at `target`, unless that is None.
+    """
+
+    def __init__(self, episodes, steps, target):
+        self.points, self.reached = [], False
+        self._episodes, self._target, self._part = episodes, target, steps / _NUM_POINTS
+        self._steps, self._start = 0, time.monotonic()
+
+    def count(self, steps, updates):
+        """Returns whether training goes on after so many more steps."""
+        self._steps += steps
+        if self._steps >= (len(self.points) + 1) * self._part:
+            self.note()
+        is_full = len(self._episodes) == self._episodes.maxlen
+        if self._target is not None and is_full:
+            self.reached = bool(np.mean(self._episodes) >= self._target)
+        return not self.reached
+
+    def note(self):
+        mean = float(np.mean(self._episodes)) if self._episodes else None
+        self.points.append((self._steps, round(time.monotonic() - self._start, 1), mean))
+
+
 def main():
     parser = make_parser(__doc__, ("inprocess", "workers", "vector", "envpool"))
     parser.add_argument("--groups", type=int, default=1, help="vector environments that step in turn")
@@ -191,7 +246,7 @@ def main():
     parser.add_argument("--device", default="cpu", help="of the network, such as cuda")
     parser.add_argument("--env", help="Gymnasium id, in place of the workload")
     parser.add_argument("--target_return", type=float)
-    parser.add_argument("--max_steps", type=int, default=1_000_000)
+    parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--settings", type=json.loads, default={}, help="in place of SETTINGS, as JSON")
     flags = parser.parse_args()
     setup = SETUPS[flags.workload]
@@ -206,16 +261,17 @@ def main():
     hidden, dtype = ((64, 64), "float32") if flags.env else (setup.hidden, setup.dtype)
     spaces = envs[0].observation_space, envs[0].action_space
     agent = ActorCritic(*spaces, hidden, settings["shares_layers"], dtype).to(flags.device)
-    unrolls = [Unroll(x, settings["unroll_length"], flags.device) for x in envs]
-    if flags.target_return is None:
+    gamma = settings["gamma"] if settings["normalizes"] else None
+    unrolls = [Unroll(x, settings["unroll_length"], flags.device, gamma) for x in envs]
+    if flags.env is None:
         meter = Meter(flags.seconds)
         run(unrolls, agent, settings, meter.count)
         meter.report(variant=f"{flags.vector}, {flags.groups} groups, {flags.threads} threads")
         return
-    episodes, start = unrolls[0].episodes, time.monotonic()
-    goes_on = lambda *_: len(episodes) < 100 or np.mean(episodes) < flags.target_return  # noqa: E731
-    steps = run(unrolls, agent, settings, goes_on, flags.max_steps)
-    print(json.dumps({"reached": not goes_on(), "steps": steps, "seconds": time.monotonic() - start}))
+    curve = Curve(unrolls[0].episodes, flags.steps, flags.target_return)
+    run(unrolls, agent, settings, curve.count, flags.steps)
+    curve.note()
+    print(json.dumps({"reached": curve.reached, "curve": curve.points}))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,14 @@ from alf.config.gin_files import find_gin_file, list_tasks
 from alf.config.parsing import parse_config
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
-from benchmarks import tasks
+from benchmarks import report
 from benchmarks.task_list import Task, list_rows
-from benchmarks.task_table import HEADER, format_tables, replace_tables
+from benchmarks.task_table import format_tables
+from tests.benchmarks.conftest import import_program
 
 pytestmark = pytest.mark.programs
+
+tasks = import_program("benchmarks.tasks")
 
 EXTRAS = {
     "atari": "ale_py",
@@ -87,9 +90,10 @@ def test_a_series_makes_the_runs_that_its_file_lacks(tmp_path, monkeypatch):
     assert made[8:] == [("long", 0), ("long", 0)]
 
 
-def test_a_run_trains_and_evaluates(tmp_path, monkeypatch):
+def test_a_run_trains_and_evaluates(tmp_path, monkeypatch, forks_python):
     """Only the first run of a task is kept, in the place of an older one."""
     monkeypatch.setattr(tasks, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(tasks, "_EPISODES", 10)
     old = tmp_path / "runs" / "FrozenLake-v1" / "old"
     old.parent.mkdir(parents=True)
     old.touch()
@@ -108,7 +112,7 @@ def test_the_tables():
     rows.insert(0, make_run("alf:CartPole-v1", 100, "2026-11-29", "A", "old"))  # another revision
     rows.append(make_run("alf:MinAtar-Breakout-v1", 7, "2026-11-28", "A", "new"))
     first, second, missing = split_tables(format_tables(rows))
-    assert first[0] == "A, 2026-11-28, `python -m benchmarks.tasks --machine=NAME --write`:"
+    assert first[0] == "A, 2026-11-28, `python -m benchmarks.tasks --machine=NAME`:"
     start = "| `alf:CartPole-v1` | ppo | 100,000 | 450 (400 to 500) | 45 (40 to 50) | 0.5 | 2 | 475, at which"
     assert len(first) == 6 and first[4].startswith(start)
     assert first[5].startswith("| `alf:MinAtar-Breakout-v1` | ppo | 1,000,000 | 7 | 0.7 | 0.5 | 1 | no table")
@@ -128,15 +132,16 @@ def split_tables(text):
     return [*tables, missing]
 
 
-def test_the_page_has_the_tables_of_all_tasks():
-    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "measured.md").read_text()
-    changed = replace_tables(page, "NEW")
-    assert "<!-- tasks -->\nNEW\n<!-- end of tasks -->\n\n" in changed and len(changed) < len(page)
-    old = page.partition("<!-- tasks -->")[2].partition("<!-- end of tasks -->")[0]
-    header = HEADER.count("|")
-    lines = [line for line in old.splitlines() if line.startswith("| ")]
-    assert lines and all(line.count("|") == header for line in lines)
-    assert not [task for task in list_tasks() if task not in old]
+def test_the_page_has_the_tables_of_all_runs():
+    """As `benchmarks.report` writes them."""
+    page = report.PAGE.read_text()
+    assert report.replace_tables(page) == page
+    for name in ("tasks",):
+        assert f"<!-- results: {name} -->" in page and (report.RESULTS / f"{name}.jsonl").exists()
+    region = page.partition("<!-- results: tasks -->")[2].partition("<!-- end of results -->")[0]
+    assert not [row.arguments for row in list_rows() if f"`{row.arguments}`" not in region]
+    changed = page.replace(region, "OLD")
+    assert report.replace_tables(changed) == page
 
 
 def test_an_unknown_task():

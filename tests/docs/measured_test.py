@@ -24,7 +24,7 @@ def read_tables(text):
     for before, part in zip(parts, parts[1:]):
         if part.startswith("| "):
             cells = [[x.strip() for x in line.strip()[1:-1].split("|")] for line in part.splitlines()]
-            tables.append((before.removeprefix("<!-- tasks -->\n"), cells[0], cells[2:]))
+            tables.append((re.sub("^<!-- results: .* -->\n", "", before), cells[0], cells[2:]))
     return tables
 
 
