@@ -76,7 +76,7 @@ def make_run(row, seed):
         seconds = time.monotonic() - start
         steps, _, training = curve[-1]
         return {
-            "steps": steps,
+            "steps": int(steps),
             "score": evaluate_once(folder, _EPISODES),
             "training": training,
             "seconds": round(seconds, 1),
