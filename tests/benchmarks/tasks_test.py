@@ -140,7 +140,7 @@ def test_the_page_has_the_tables_of_all_runs():
         assert f"<!-- results: {name} -->" in page and (report.RESULTS / f"{name}.jsonl").exists()
     region = page.partition("<!-- results: tasks -->")[2].partition("<!-- end of results -->")[0]
     assert not [row.arguments for row in list_rows() if f"`{row.arguments}`" not in region]
-    changed = page.replace(region, "OLD")
+    changed = page.replace(region, "\nOLD\n")
     assert report.replace_tables(changed) == page
 
 
