@@ -21,15 +21,14 @@ import time
 from absl import app, flags
 
 from benchmarks.defaults_table import NAMES, TASKS, format_tables
-from benchmarks.peers.running import PEERS, ROOT, SCRIPTS, read_line, run
-from benchmarks.series import TIMEOUT, add_row, read_rows, train_once
+from benchmarks.peers.running import PEERS, ROOT, SCRIPTS, installed, read_line, run
+from benchmarks.series import RESULTS, TIMEOUT, add_row, read_rows, train_once
 
-_FILE = flags.DEFINE_string(
-    "file", str(ROOT / "benchmarks" / "results" / "defaults.jsonl"), "File of the runs, JSON lines."
-)
+_FILE = flags.DEFINE_string("file", str(RESULTS / "defaults.jsonl"), "File of the runs, JSON lines.")
+_PEERS = [x for x in NAMES if x != "ALF"]
 _TASK = flags.DEFINE_multi_string("task", TASKS, "ALGORITHM:ENV:STEPS; may be repeated.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each task, with the seeds 0, 1, ...", lower_bound=0)
-_PEER = flags.DEFINE_multi_enum("peer", None, ["sb3", "sbx", "torch"], "May be repeated; all by default.")
+_PEER = flags.DEFINE_multi_enum("peer", None, _PEERS, "May be repeated; all by default.")
 _MACHINE = flags.DEFINE_string("machine", None, "Its name in docs/measured.md.", required=True)
 
 # The defaults of ppo.py and ppo_continuous_action.py of https://github.com/vwxyzjn/cleanrl, without the
@@ -80,8 +79,8 @@ def train_all(path, tasks, seeds, libraries, machine):
 def main(argv):
     del argv
     path = pathlib.Path(_FILE.value)
-    peers = [x for x in _PEER.value or NAMES if x == "ALF" or PEERS[x].python().exists()]
-    train_all(path, _TASK.value, _SEEDS.value, ["ALF", *(x for x in peers if x != "ALF")], _MACHINE.value)
+    libraries = ["ALF", *installed(_PEER.value or _PEERS)]
+    train_all(path, _TASK.value, _SEEDS.value, libraries, _MACHINE.value)
     print(format_tables(read_rows(path)))
 
 

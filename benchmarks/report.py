@@ -8,11 +8,9 @@ import pathlib
 import re
 
 from benchmarks import defaults_table, task_table
-from benchmarks.series import read_rows
+from benchmarks.series import RESULTS, read_rows
 
-_ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGE = _ROOT / "docs" / "measured.md"
-RESULTS = _ROOT / "benchmarks" / "results"
+PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "measured.md"
 _FORMATS = {"tasks": task_table.format_tables, "defaults": defaults_table.format_tables}
 _REGION = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end of results -->)", re.DOTALL)
 

@@ -3,52 +3,38 @@
 
 Needs an environment of its own (`pip install stable-baselines3`) and nothing of ALF. Without --settings and
 --num_envs it takes the defaults. --library=sbx trains one of SBX (`pip install sbx-rl`), which is the same in
-JAX. Prints one JSON object with the average return of the last 100 episodes
-after parts of the steps, and the seconds of training until then; and whether it was at --target_return,
-which ends training.
+JAX. Prints one JSON object with the average return of the last 100 episodes after parts of the steps, and the
+seconds of training until then; and whether it was at --target_return, which ends training.
 """
 
 import argparse
 import importlib
 import json
-import time
 
-import numpy as np
 import torch
+from peers.curve import Curve
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
-_NUM_POINTS = 20
-
 
 class Returns(BaseCallback):
-    """Notes steps, seconds and the average return of the last 100 episodes, after each part of the steps.
+    """Keeps a `Curve`, and ends training when that has reached its target."""
 
-    Ends training when the average of 100 episodes is at `target`, unless that is None.
-    """
-
-    def __init__(self, steps, target):
+    def __init__(self, curve):
         super().__init__()
-        self.curve = []
-        self.reached = False
-        self._target = target
-        self._part = max(1, steps // _NUM_POINTS)
-        self._start = time.monotonic()
+        self._curve = curve
 
     def _on_step(self):
-        if self.num_timesteps >= (len(self.curve) + 1) * self._part:
-            self.note()
-        if self._target is None or not any(self.locals["dones"]):
-            return True
-        episodes = [episode["r"] for episode in self.model.ep_info_buffer]
-        self.reached = len(episodes) == 100 and np.mean(episodes) >= self._target
-        return not self.reached
+        if any(self.locals["dones"]):  # most steps end no episode
+            self._curve.advance(self.num_timesteps, self._returns())
+        return not self._curve.reached
 
-    def note(self):
-        episodes = [episode["r"] for episode in self.model.ep_info_buffer]
-        mean = float(np.mean(episodes)) if episodes else None
-        self.curve.append((self.num_timesteps, round(time.monotonic() - self._start, 1), mean))
+    def _on_training_end(self):
+        self._curve.note(self.num_timesteps, self._returns())
+
+    def _returns(self):
+        return [episode["r"] for episode in self.model.ep_info_buffer]
 
 
 def make_envs(name, num_envs, seed):
@@ -106,10 +92,9 @@ def main():
     policy = "CnnPolicy" if has_images else "MlpPolicy"
     envs = VecNormalize(envs) if arguments.normalize else envs
     model = make(policy, envs, seed=arguments.seed, device="cpu", **make_settings(arguments))
-    returns = Returns(arguments.steps, arguments.target_return)
-    model.learn(arguments.steps, callback=returns)
-    returns.note()
-    print(json.dumps({**vars(arguments), "curve": returns.curve, "reached": bool(returns.reached)}))
+    curve = Curve(arguments.steps, arguments.target_return)
+    model.learn(arguments.steps, callback=Returns(curve))
+    print(json.dumps({**vars(arguments), "curve": curve.points, "reached": curve.reached}))
 
 
 if __name__ == "__main__":

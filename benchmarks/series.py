@@ -2,11 +2,13 @@
 """Series of training runs that take hours: each run is a line of a file, so a series may be continued."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
 from alf.plots.runs import read_run
 
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"  # the files of the series in docs/measured.md
 TIMEOUT = 4 * 3600.0  # seconds of a run
 
 

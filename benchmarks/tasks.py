@@ -20,14 +20,12 @@ from absl import app, flags
 
 from alf.config.gin_files import list_tasks
 from benchmarks.agents import RUNS
-from benchmarks.series import add_row, evaluate_once, read_rows, train_once
+from benchmarks.series import RESULTS, add_row, evaluate_once, read_rows, train_once
 from benchmarks.task_list import list_rows
 from benchmarks.task_table import format_tables
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
-_FILE = flags.DEFINE_string(
-    "file", str(_ROOT / "benchmarks" / "results" / "tasks.jsonl"), "File of the runs, JSON lines."
-)
+_FILE = flags.DEFINE_string("file", str(RESULTS / "tasks.jsonl"), "File of the runs, JSON lines.")
 _ROW = flags.DEFINE_string("row", "", "Regular expression in the arguments of a row; all rows without it.")
 _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each row, with the seeds 0, 1, ...", lower_bound=0)
 _MACHINE = flags.DEFINE_string("machine", None, "Its name in docs/measured.md.", required=True)
@@ -41,12 +39,12 @@ def find_revision():
     Raises:
         RuntimeError: if files of alf/ are not committed.
     """
-    if call_git("status", "--porcelain", "alf"):
+    if _call_git("status", "--porcelain", "alf"):
         raise RuntimeError("commit alf/ first: a run's line names what was run")
-    return call_git("rev-parse", "--short=10", "HEAD:alf")
+    return _call_git("rev-parse", "--short=10", "HEAD:alf")
 
 
-def call_git(*arguments):
+def _call_git(*arguments):
     done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True, cwd=_ROOT)
     return done.stdout.strip()
 

@@ -15,7 +15,7 @@ from absl import app, flags
 
 from alf.plots.picture import save_picture
 from benchmarks.peers import scores
-from benchmarks.peers.running import PEERS, best_variant, measure_alf, measure_peer
+from benchmarks.peers.running import PEERS, best_variant, installed, measure_alf, measure_peer
 from benchmarks.peers.setups import SETUPS
 from benchmarks.peers.table import draw, format_table
 from benchmarks.series import add_row, read_rows
@@ -29,15 +29,6 @@ _SEARCH_SECONDS = flags.DEFINE_float("search_seconds", 4.0, "Of each variant's t
 _PLOT = flags.DEFINE_string("plot", None, "File of a picture, such as FILE.png.")
 _SCORES = flags.DEFINE_bool("scores", False, "Measures the time to a score.")
 _TASKS = flags.DEFINE_multi_enum("task", [], list(scores.TASKS), "Of --scores; without it all of them.")
-
-
-def installed(names):
-    """Returns the peers that are there, and says which are not."""
-    there = [name for name in names if PEERS[name].python().exists()]
-    for name in names:
-        if name not in there:
-            print(f"{name} is left out: {PEERS[name].python()} is missing, see make peers", file=sys.stderr)
-    return there
 
 
 def find_variant(path, peer, workload):

@@ -72,6 +72,15 @@ PEERS = {
 }
 
 
+def installed(names):
+    """Returns the peers that are there, and says which are not."""
+    there = [name for name in names if PEERS[name].python().exists()]
+    for name in names:
+        if name not in there:
+            print(f"{name} is left out: {PEERS[name].python()} is missing, see make peers", file=sys.stderr)
+    return there
+
+
 def run(command, limit, folder=ROOT):
     """Runs a command in a folder for at most `limit` seconds.
 

@@ -10,11 +10,11 @@ and whether it was at the target.
 import collections
 import json
 import math
-import time
 
 import gymnasium as gym
 import numpy as np
 import torch
+from curve import Curve
 from envs import make_vector
 from meter import Meter
 from networks import make_torso, orthogonal
@@ -36,7 +36,6 @@ SETTINGS = {
     "shares_layers": True,  # between policy and value
     "normalizes": False,  # observations and rewards, by what was seen so far
 }
-_NUM_POINTS = 20  # of a curve
 
 
 class ActorCritic(nn.Module):
@@ -213,32 +212,6 @@ def run(unrolls, agent, settings, count, max_steps=None):
     return total
 
 
-class Curve:
-    """Notes steps, seconds and the average return of `episodes`, after each part of the steps.
-
-    `reached` says whether the average of 100 episodes is at `target`, unless that is None.
-    """
-
-    def __init__(self, episodes, steps, target):
-        self.points, self.reached = [], False
-        self._episodes, self._target, self._part = episodes, target, steps / _NUM_POINTS
-        self._steps, self._start = 0, time.monotonic()
-
-    def count(self, steps, updates):
-        """Returns whether training goes on after so many more steps."""
-        self._steps += steps
-        if self._steps >= (len(self.points) + 1) * self._part:
-            self.note()
-        is_full = len(self._episodes) == self._episodes.maxlen
-        if self._target is not None and is_full:
-            self.reached = bool(np.mean(self._episodes) >= self._target)
-        return not self.reached
-
-    def note(self):
-        mean = float(np.mean(self._episodes)) if self._episodes else None
-        self.points.append((self._steps, round(time.monotonic() - self._start, 1), mean))
-
-
 def main():
     parser = make_parser(__doc__, ("inprocess", "workers", "vector", "envpool"))
     parser.add_argument("--groups", type=int, default=1, help="vector environments that step in turn")
@@ -268,9 +241,16 @@ def main():
         run(unrolls, agent, settings, meter.count)
         meter.report(variant=f"{flags.vector}, {flags.groups} groups, {flags.threads} threads")
         return
-    curve = Curve(unrolls[0].episodes, flags.steps, flags.target_return)
-    run(unrolls, agent, settings, curve.count, flags.steps)
-    curve.note()
+    curve, episodes, total = Curve(flags.steps, flags.target_return), unrolls[0].episodes, 0
+
+    def count(steps, updates):
+        nonlocal total
+        total += steps
+        curve.advance(total, episodes)
+        return not curve.reached
+
+    run(unrolls, agent, settings, count, flags.steps)
+    curve.note(total, episodes)
     print(json.dumps({"reached": curve.reached, "curve": curve.points}))
 
 

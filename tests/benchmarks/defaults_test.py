@@ -4,6 +4,7 @@
 import pytest
 
 from benchmarks.defaults_table import format_tables
+from benchmarks.peers.curve import Curve
 from tests.benchmarks.conftest import import_program
 
 pytestmark = pytest.mark.programs
@@ -61,3 +62,15 @@ def test_the_scripts_get_the_task(monkeypatch, library, script):
     assert f".peers/{library}/" in python and path.endswith(script)
     assert {"--env=Hopper-v5", "--steps=1_000", "--seed=2"} <= set(flags)
     assert ('"normalizes": true' in flags[-1]) == (library == "torch")
+
+
+def test_a_curve_of_another_library():
+    curve = Curve(steps=200, target=5.0)
+    curve.advance(9, [1.0])
+    curve.advance(10, [])
+    curve.advance(29, [9.0] * 99)
+    assert [x[::2] for x in curve.points] == [(10, None), (29, 9.0)] and not curve.reached
+    curve.advance(30, [5.0] * 100)
+    assert curve.reached and curve.points[-1][::2] == (30, 5.0)
+    curve.advance(31, [4.0] * 100)
+    assert not curve.reached and len(curve.points) == 3

@@ -13,6 +13,7 @@ from alf.config.parsing import parse_config
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
 from benchmarks import report
+from benchmarks.series import add_row
 from benchmarks.task_list import Task, list_rows
 from benchmarks.task_table import format_tables
 from tests.benchmarks.conftest import import_program
@@ -136,12 +137,21 @@ def test_the_page_has_the_tables_of_all_runs():
     """As `benchmarks.report` writes them."""
     page = report.PAGE.read_text()
     assert report.replace_tables(page) == page
-    for name in ("tasks",):
-        assert f"<!-- results: {name} -->" in page and (report.RESULTS / f"{name}.jsonl").exists()
+    assert (report.RESULTS / "tasks.jsonl").exists()
     region = page.partition("<!-- results: tasks -->")[2].partition("<!-- end of results -->")[0]
     assert not [row.arguments for row in list_rows() if f"`{row.arguments}`" not in region]
     changed = page.replace(region, "\nOLD\n")
     assert report.replace_tables(changed) == page
+
+
+def test_each_region_has_the_table_of_its_file(tmp_path, monkeypatch):
+    run = {"library": "ALF", "task": "ppo:Acrobot-v1:30", "seconds": 4.0, "curve": [[30, 3.0, -90.0]]}
+    add_row(tmp_path / "defaults.jsonl", {**run, "date": "2026-11-29", "machine": "A"})
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    page = "a\n<!-- results: defaults -->\nOLD\n<!-- end of results -->\nb\n"
+    begin, *lines, end, after = report.replace_tables(page).splitlines()[1:]
+    assert lines[-1] == "| ppo | Acrobot-v1 | 30 | -90, 4 s |  |  |  |  |" and "OLD" not in lines
+    assert (begin, end, after) == ("<!-- results: defaults -->", "<!-- end of results -->", "b")
 
 
 def test_an_unknown_task():
