@@ -1,13 +1,14 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
-"""Writes the tables of all runs in benchmarks/results into docs/measured.md: `python -m benchmarks.report`.
+"""Writes what docs/measured.md shows of all runs in benchmarks/results: `python -m benchmarks.report`.
 
-A table is between the lines `<!-- results: NAME -->` and `<!-- end of results -->` of the page.
+A table is between the lines `<!-- results: NAME -->` and `<!-- end of results -->` of the page. Pictures of
+learning curves are in docs/curves.
 """
 
 import pathlib
 import re
 
-from benchmarks import defaults_table, task_table
+from benchmarks import defaults_table, task_pictures, task_table
 from benchmarks.series import RESULTS, read_rows
 
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "measured.md"
@@ -27,3 +28,4 @@ def replace_tables(page):
 
 if __name__ == "__main__":
     PAGE.write_text(replace_tables(PAGE.read_text()))
+    task_pictures.write_pictures(read_rows(RESULTS / "tasks.jsonl"), PAGE.parent / "curves")

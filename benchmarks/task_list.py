@@ -32,6 +32,11 @@ class Task(NamedTuple):
     steps: int
     reference: str
 
+    @property
+    def environment(self):
+        """Its name with "-" for "/", the same for a task and for a preset."""
+        return self.arguments.split()[0].removeprefix("alf:").replace("/", "-")
+
 
 def list_rows():
     """Returns all `Task`s, in the order of their environments' names."""

@@ -18,14 +18,13 @@ def format_tables(runs):
     """
     tables, dates, missing = {}, {}, []
     for task in list_rows():
-        mine = [run for run in runs if run["arguments"] == task.arguments]
+        mine = select_runs(runs, task)
         if not mine:
             missing.append(f"`{task.arguments}`")
             continue
         machine = mine[-1]["machine"]
-        same = [run for run in mine if all(run[key] == mine[-1][key] for key in ("machine", "revision"))]
-        tables.setdefault(machine, []).append(_format_line(task, same))
-        dates.setdefault(machine, set()).update(run["date"] for run in same)
+        tables.setdefault(machine, []).append(_format_line(task, mine))
+        dates.setdefault(machine, set()).update(run["date"] for run in mine)
     head = [HEADER, "| --- " * HEADER.count(" | ") + "| --- |"]
     parts = [
         "\n".join([f"{machine}, {max(dates[machine])}, `{COMMAND}`:", "", *head, *lines])
@@ -33,6 +32,12 @@ def format_tables(runs):
     ]
     parts += [f"Not run: {', '.join(missing)}."] if missing else []
     return "\n\n".join(parts)
+
+
+def select_runs(runs, task):
+    """Returns the runs of a task that its row has: those of the last machine and revision."""
+    mine = [run for run in runs if run["arguments"] == task.arguments]
+    return [run for run in mine if all(run[key] == mine[-1][key] for key in ("machine", "revision"))]
 
 
 def _format_line(task, runs):

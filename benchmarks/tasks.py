@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 
+import numpy as np
 from absl import app, flags
 
 from alf.config.gin_files import list_tasks
@@ -31,6 +32,7 @@ _SEEDS = flags.DEFINE_integer("seeds", 3, "Runs of each row, with the seeds 0, 1
 _MACHINE = flags.DEFINE_string("machine", None, "Its name in docs/measured.md.", required=True)
 _SHORT, _SEEDS_OF_SHORT = 120.0, 5  # seconds of a run
 _EPISODES = 100  # of an evaluation
+_POINTS = 50  # of a curve
 
 
 def find_revision():
@@ -79,7 +81,16 @@ def make_run(row, seed):
             "training": training,
             "seconds": round(seconds, 1),
             "date": datetime.date.today().isoformat(),
+            "curve": thin_curve(curve),
         }
+
+
+def thin_curve(curve):
+    """Returns fifty points (steps, seconds, return) of a curve at most, from the first to the last."""
+    chosen = np.unique(np.linspace(0, len(curve) - 1, _POINTS).round().astype(int))
+    return [
+        [int(steps), round(passed, 1), round(value, 3)] for steps, passed, value in np.array(curve)[chosen]
+    ]
 
 
 @contextlib.contextmanager

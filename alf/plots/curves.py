@@ -48,14 +48,14 @@ def join(xs, ys, points=_POINTS):
 def mean_and_interval(y, seed=0):
     """Computes the mean over runs and its 95 % interval by bootstrap percentiles (Efron 1979).
 
-    Where fewer than `MIN_RUNS` have a value, its ends are the lowest and the highest run.
+    Where fewer than `MIN_RUNS` have a value, there is no interval.
 
     Args:
         y: array [R, M], NaN where a run has no value; each column has at least one value.
         seed: int, the seed of the resampling.
 
     Returns:
-        mean, low, high: arrays [M].
+        mean, low, high: arrays [M]; low and high are NaN where there is no interval.
     """
     result = np.empty([3, y.shape[1]])
     there = ~np.isnan(y)
@@ -63,7 +63,7 @@ def mean_and_interval(y, seed=0):
     for runs in np.unique(there, axis=1).T:
         columns = (there == runs[:, None]).all(0)
         values = y[runs][:, columns]
-        ends = values.min(0), values.max(0)
+        ends = np.full([2, values.shape[1]], np.nan)
         if len(values) >= MIN_RUNS:
             ends = bootstrap_interval([values], num_resamples=_RESAMPLES, seed=seed)
         result[:, columns] = [values.mean(0), *ends]

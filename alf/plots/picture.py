@@ -38,9 +38,9 @@ class Line(NamedTuple):
 def draw(lines, metric, target=None, title=""):
     """Draws a picture. Returns Matplotlib's figure.
 
-    A single run is drawn as it is; of several runs, the mean is drawn with its 95 % interval as a band, or
-    with the lowest and the highest of few runs. The legend has the number of runs and says so. Each
-    environment has a row of axes, because their scales differ.
+    A single run is drawn as it is; of several runs, the mean is drawn with its 95 % interval as a band. Few
+    runs have no band: each is a thin line. The legend has the number of runs. Each environment has a row of
+    axes, because their scales differ.
 
     Args:
         lines: list of `Line`s.
@@ -101,7 +101,7 @@ def format_of(path):
 
 
 def draw_line(axes, xs, ys, label, style):
-    """Draws one run as it is, or the mean of several with a band: its 95 % interval, or the range of few.
+    """Draws one run as it is, or the mean of several with its 95 % interval, or with few runs as thin lines.
 
     Args:
         axes: Matplotlib's axes.
@@ -117,6 +117,11 @@ def draw_line(axes, xs, ys, label, style):
     mean, low, high = mean_and_interval(y)
     is_point = x[0] == x[-1]
     axes.plot(x, mean, label=label, marker="o" if is_point else "", **style)
+    if len(xs) < MIN_RUNS:
+        thin = dict(color=style["color"], linewidth=0.5, alpha=0.6, zorder=1, marker="." if is_point else "")
+        for run in zip(xs, ys, strict=True):
+            axes.plot(*run, **thin)
+        return
     # The band of a point has no width.
     axes.fill_between(x, low, high, color=style["color"], alpha=0.2, linewidth=4 if is_point else 0)
 
@@ -161,15 +166,9 @@ def _name_lines(lines):
 def _make_entries(lines):
     """Returns the texts of the legend, a dict by label."""
     counts: dict = collections.Counter()
-    bands: dict = {}  # of those that are no intervals
     for line in lines:
         counts[line.label] += len(line.curves)
-        if 1 < len(line.curves) < MIN_RUNS:
-            bands[line.label] = ", lowest to highest"
-    texts = {
-        label: f"{label} ({count} run{'s' * (count > 1)}{bands.get(label, '')})"
-        for label, count in counts.items()
-    }
+    texts = {label: f"{label} ({count} run{'s' * (count > 1)})" for label, count in counts.items()}
     return {label: "\n".join(textwrap.wrap(text, _MAX_LABEL)) for label, text in texts.items()}
 
 

@@ -12,7 +12,7 @@ from alf.config.gin_files import find_gin_file, list_tasks
 from alf.config.parsing import parse_config
 from alf.environments.load import find_env_fn
 from alf.errors import ConfigError
-from benchmarks import report
+from benchmarks import report, task_pictures
 from benchmarks.series import add_row
 from benchmarks.task_list import Task, list_rows
 from benchmarks.task_table import format_tables
@@ -120,6 +120,30 @@ def test_the_tables():
     assert second[0].startswith("B, 2026-11-27") and len(second) == 5
     assert second[-1].startswith("| `alf:Ant-v5` | ppo | 1,000,000 | 750 (700 to 800) | 75 (70 to 80)")
     assert "`alf:Acrobot-v1`" in missing[0] and "CartPole-v1" not in missing[0]
+
+
+def test_the_curve_of_a_run_is_kept_in_few_points():
+    curve = [(float(i), i / 7, i / 3) for i in range(999)]
+    thin = tasks.thin_curve(curve)
+    assert len(thin) == 50 and thin[0] == [0, 0.0, 0.0] and thin[-1] == [998, 142.6, 332.667]
+    assert tasks.thin_curve(curve[:2]) == [[0, 0.0, 0.0], [1, 0.1, 0.333]]
+
+
+def test_a_picture_has_the_algorithms_of_a_family_of_environments(tmp_path):
+    """A task and a preset in one environment share axes; runs without a curve have no picture."""
+    dqn = "MinAtar/Breakout-v1 --algorithm=dqn --steps=1_000_000"
+    rows = [make_run(name, 5, "2026-11-26", "A") for name in ("alf:MinAtar-Breakout-v1", dqn, dqn)]
+    for row in rows:
+        row["curve"] = [[1000, 1.0, 2.0], [2000, 2.0, 4.0]]
+    rows += [make_run("alf:Ant-v5", 7, "2026-11-26", "A")]
+    pictures = task_pictures.make_lines(rows)
+    assert list(pictures) == ["minatar"]
+    lines = {line.label: line for line in pictures["minatar"]}
+    assert {name: len(line.curves) for name, line in lines.items()} == {"PPO": 1, "DQN": 2}
+    assert {line.task for line in lines.values()} == {"MinAtar-Breakout-v1"}
+    assert [list(x) for x in lines["DQN"].curves[1]] == [[1000, 2000], [1.0, 2.0], [2.0, 4.0]]
+    task_pictures.write_pictures(rows, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["minatar.png"]
 
 
 def make_run(arguments, score, date, machine, revision="new"):
