@@ -88,3 +88,5 @@ class _EnvPoolVectorEnv:
 
     def close(self):
         self._env.close()
+        # EnvPool ends its threads when nothing refers to its object.
+        self._env = self.step = self.render = None

@@ -68,7 +68,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
         specs = spec_from_space(observation_space, "observation"), spec_from_space(action_space, "action")
         super().__init__(env.num_envs, *specs, info_keys=info_keys, max_random_steps=max_random_steps)
         claim(self, env, f"one of {env}")
-        self._env, self._closed = env, False
+        self._env = env  # None once it is closed
         # Of those in Gymnasium, all but this one: it waits for processes.
         is_of_gymnasium = type(env.unwrapped).__module__.startswith("gymnasium.")
         is_async = isinstance(env.unwrapped, gymnasium.vector.AsyncVectorEnv)
@@ -89,7 +89,7 @@ class GymnasiumEnvironment(BatchedEnvironment):
 
     @property
     def gymnasium_env(self) -> gymnasium.vector.VectorEnv:
-        """The wrapped `gymnasium.vector.VectorEnv`."""
+        """The wrapped `gymnasium.vector.VectorEnv`; None after `close`."""
         return self._env
 
     @property
@@ -130,11 +130,12 @@ class GymnasiumEnvironment(BatchedEnvironment):
             setattr(find_owner(self._env, name), name, value)
 
     def close(self) -> None:
-        """Closes the wrapped environment, once."""
-        if not self._closed:
-            self._closed = True
-            free(self._env)
-            self._env.close()
+        """Closes the wrapped environment, once, and refers to it no more."""
+        if self._env is not None:
+            # ale-py ends the threads of its games when nothing refers to them.
+            env, self._env = self._env, None
+            free(env)
+            env.close()
 
     def _reset(self):
         try:

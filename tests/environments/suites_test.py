@@ -2,6 +2,7 @@
 """Atari, EnvPool and MuJoCo: the contract, the settings, and the errors for missing packages."""
 
 import importlib
+import os
 import sys
 
 import gymnasium
@@ -83,6 +84,29 @@ def test_names_of_games(name):
     assert env.observation_spec().shape == (4, 84, 84) and env.observation_spec().dtype == np.uint8
     assert env.action_spec().maximum == 5
     env.close()
+
+
+@pytest.mark.parametrize(
+    "name, settings",
+    [
+        pytest.param("ALE/Pong-v5", {}, id="ALE"),
+        pytest.param("ALE/Pong-v5", {"render_mode": "rgb_array"}, id="ALE, rendered"),
+        pytest.param("envpool:CartPole-v1", {}, id="EnvPool", marks=NEEDS_ENVPOOL),
+    ],
+)
+def test_closed_games_have_no_threads(name, settings):
+    """Also while something refers to the environment. At the end of a program ale-py names what is left."""
+    before = count_threads()
+    env = load(name, 4, **settings)
+    env.reset()
+    assert count_threads() > before
+    env.close()
+    assert count_threads() == before
+
+
+def count_threads():
+    """Counts the threads of this process, those of C++ among them."""
+    return len(os.listdir("/proc/self/task"))
 
 
 def test_settings_of_atari():
