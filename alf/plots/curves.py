@@ -48,14 +48,14 @@ def join(xs, ys, points=_POINTS):
 def mean_and_interval(y, seed=0):
     """Computes the mean over runs and its 95 % interval by bootstrap percentiles (Efron 1979).
 
-    Where fewer than `MIN_RUNS` have a value, there is no interval.
+    An interval needs the values of `MIN_RUNS` runs.
 
     Args:
         y: array [R, M], NaN where a run has no value; each column has at least one value.
         seed: int, the seed of the resampling.
 
     Returns:
-        mean, low, high: arrays [M]; low and high are NaN where there is no interval.
+        mean, low, high: arrays [M]; low and high are NaN where fewer runs have a value.
     """
     result = np.empty([3, y.shape[1]])
     there = ~np.isnan(y)
