@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from alf.config.kinds import NonNegativeInt, PositiveInt
+from alf.config.kinds import NonNegativeInt, PositiveFloat, PositiveInt
 from alf.config.settings import Seed, configurable
 from alf.core.annotations import Array, Nest, NestedSpec
 from alf.errors import ConfigError
@@ -36,7 +36,7 @@ class _ImageEncoder(CopyableModule):
             raise ConfigError(f"{name} needs one image, uint8 of rank 3, not {observation_spec}")
         # 255 for pixels, 1 for images that say what is where.
         largest = max(1.0, float(np.max(getattr(observation_spec, "maximum", 255))))
-        self._largest = None if standardize else largest
+        self._largest = None if standardize and largest > 1 else largest
         axis = channel_axis(observation_spec, f"{name}.channels", channels)
         self._order = (0, *(i + 1 for i in range(3) if i != axis), axis + 1)
         self._shape = tuple(observation_spec.shape[i - 1] for i in self._order[1:])  # height, width, channels
@@ -63,7 +63,11 @@ class NatureEncoder(_ImageEncoder):
             one of the two.
         standardize: bool. True scales each image to mean 0 and standard deviation 1 over all its numbers, so
             that a bright background does not hide small things, such as a ball of a few pixels. False divides
-            by the upper bound of the observation space, or by 255.
+            by the upper bound of the observation space, or by 255. Images of 0 and 1, by their upper bound,
+            stay as they are.
+        gain: number, of the initial kernels. 2 ** 0.5 keeps the variance of features from layer to layer (He
+            et al. 2015, arXiv 1502.01852), as is usual for PPO. 3 ** -0.5 is the variance of PyTorch's layers
+            and of DQN's; with it, values learned from replay have small features and change together less.
         conv_layers: the convolutions, each with the number of its filters, the size of its kernel and its
             stride. ((16, 3, 1),) is small and fast, and enough for MinAtar's games (arXiv 1903.03176).
         units: int, the units of the hidden layer.
@@ -79,6 +83,7 @@ class NatureEncoder(_ImageEncoder):
         compute_dtype: ComputeDtype | None = None,
         channels: Channels = "auto",
         standardize: bool = True,
+        gain: PositiveFloat = HIDDEN_GAIN,
         conv_layers: Sequence[Sequence[PositiveInt]] = _NATURE_LAYERS,
         units: PositiveInt = 512,
         seed: Seed = None,
@@ -96,14 +101,14 @@ class NatureEncoder(_ImageEncoder):
         self._convolutions, self._paddings = [], []
         with compute_in(compute_dtype):
             for (filters, size, stride), seed in zip(conv_layers, seeds, strict=True):
-                self._convolutions.append(Conv2D(depth, filters, size, HIDDEN_GAIN, seed, stride, "relu"))
+                self._convolutions.append(Conv2D(depth, filters, size, gain, seed, stride, "relu"))
                 # Without this padding "valid" would drop rows and columns at the edges.
                 below, right = (-(length - size) % stride for length in (height, width))
                 self._paddings.append((below, right))
                 height, width = (height + below - size) // stride + 1, (width + right - size) // stride + 1
                 depth = filters
             num_features = height * width * depth
-            self._dense = Dense(num_features, self.size, HIDDEN_GAIN, dense_seed, "relu")
+            self._dense = Dense(num_features, self.size, gain, dense_seed, "relu")
 
     def _convolve(self, x):
         for (below, right), layer in zip(self._paddings, self._convolutions):
@@ -137,7 +142,8 @@ class ImpalaResEncoder(_ImageEncoder):
         channels: "first" or "last", the axis of the image that holds the channels. "auto" chooses the shorter
             one of the two.
         standardize: bool. True scales each image to mean 0 and standard deviation 1. False divides by the
-            upper bound of the observation space, or by 255.
+            upper bound of the observation space, or by 255. Images of 0 and 1, by their upper bound, stay as
+            they are.
         seed: int, the seed of the initializers; None draws one.
 
     Raises:

@@ -157,15 +157,25 @@ def test_standardized_images_have_mean_0_and_deviation_1(make_encoder):
 
 
 @pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
-def test_without_standardization_numbers_end_at_1(make_encoder):
-    """Whether pixels end at 255 or at 1, as those of a Box of bool."""
+def test_images_of_0_and_1_stay_as_they_are(make_encoder):
+    """Those of a Box of bool, which say what is where: a mean of what is seen says nothing there."""
     spec = tf.TensorSpec((4, 36, 36), tf.uint8)
     bits = tf.cast(images(spec) > 128, tf.uint8)
-    pixels, objects = (
-        make_encoder(BoundedTensorSpec(spec.shape, tf.uint8, 0, x), standardize=False, seed=0)
-        for x in (255, 1)
+    pixels, *objects = (
+        make_encoder(BoundedTensorSpec(spec.shape, tf.uint8, 0, x), standardize=standardizes, seed=0)
+        for x, standardizes in ((255, False), (1, False), (1, True))
     )
-    np.testing.assert_allclose(objects(bits), pixels(255 * bits), rtol=1e-5, atol=1e-5)
+    for encoder in objects:
+        np.testing.assert_allclose(encoder(bits), pixels(255 * bits), rtol=1e-5, atol=1e-5)
+
+
+def test_gain_scales_the_initial_kernels():
+    spec = tf.TensorSpec((4, 36, 36), tf.uint8)
+    usual, small = (NatureEncoder(spec, seed=0, **settings) for settings in ({}, {"gain": 3**-0.5}))
+    for large_kernel, kernel in zip(usual.trainable_variables, small.trainable_variables, strict=True):
+        np.testing.assert_allclose(kernel, large_kernel * 6**-0.5, rtol=1e-6)
+    with pytest.raises(ConfigError, match="NatureEncoder.gain is 0"):
+        NatureEncoder(spec, gain=0)
 
 
 @pytest.mark.parametrize("make_encoder", [NatureEncoder, ImpalaResEncoder])
