@@ -3,6 +3,8 @@
 
 import statistics
 
+from benchmarks.series import format_caption, split_by_machine
+
 COMMAND = "python -m benchmarks.defaults --machine=NAME"
 TASKS = [
     "ppo:CartPole-v1:100_000",
@@ -21,17 +23,34 @@ NAMES = {"ALF": "ALF", "sb3": "Stable-Baselines3", "sbx": "SBX", "torch": "Clean
 
 def format_tables(rows):
     """Returns the tables of all runs, in Markdown: one for each machine."""
-    machines = sorted({row["machine"] for row in rows})
-    return "\n\n".join(_format_table([row for row in rows if row["machine"] == x]) for x in machines)
+    return "\n\n".join(map(_format_table, split_by_machine(rows).values()))
+
+
+def format_returns(rows):
+    """Returns a table of the returns of PPO on the machine that was measured last, in Markdown."""
+    mine = [row for row in rows if row["machine"] == rows[-1]["machine"]]
+    header = ["environment", "steps", *NAMES.values()]
+    lines = [f"| {' | '.join(header)} |", "| --- " * len(header) + "|"]
+    for task in TASKS:
+        algorithm, env, steps = task.split(":")
+        runs = _by_library(mine, task)
+        if algorithm == "ppo" and runs["ALF"]:
+            cells = [env, f"{int(steps):,}", *map(_describe_returns, runs.values())]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _by_library(rows, task):
+    return {x: [row for row in rows if (row["task"], row["library"]) == (task, x)] for x in NAMES}
 
 
 def _format_table(rows):
     header = ["algorithm", "environment", "steps", *NAMES.values(), "ALF as good as the best after"]
-    lines = [f"{rows[0]['machine']}, {max(row['date'] for row in rows)}, `{COMMAND}`:", ""]
+    lines = [f"{format_caption(rows, COMMAND)}:", ""]
     lines += [f"| {' | '.join(header)} |", "| --- " * len(header) + "|"]
     tasks = {row["task"] for row in rows}
     for task in [*filter(tasks.__contains__, TASKS), *sorted(tasks.difference(TASKS))]:
-        runs = {x: [row for row in rows if (row["task"], row["library"]) == (task, x)] for x in NAMES}
+        runs = _by_library(rows, task)
         algorithm, env, steps = task.split(":")
         cells = [algorithm, env, f"{int(steps):,}", *map(_describe, runs.values()), _describe_reach(runs)]
         lines.append(f"| {' | '.join(cells)} |")
@@ -39,13 +58,17 @@ def _format_table(rows):
 
 
 def _describe(runs):
-    """Describes the returns in the end, as mean and range, and the mean seconds of the process."""
+    """Describes the returns in the end, and the mean seconds of the process."""
+    return f"{_describe_returns(runs)}, {statistics.fmean(x['seconds'] for x in runs):.0f} s" if runs else ""
+
+
+def _describe_returns(runs):
+    """Describes the returns in the end, as mean and range."""
     if not runs:
         return ""
     returns = [run["curve"][-1][-1] for run in runs]
     spread = f" ({min(returns):,.4g} to {max(returns):,.4g})" if len(runs) > 1 else ""
-    seconds = statistics.fmean(run["seconds"] for run in runs)
-    return f"{statistics.fmean(returns):,.4g}{spread}, {seconds:.0f} s"
+    return f"{statistics.fmean(returns):,.4g}{spread}"
 
 
 def _describe_reach(runs):

@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Series of training runs that take hours: each run is a line of a file, so a series may be continued."""
 
+import datetime
 import json
 import pathlib
 import subprocess
@@ -39,7 +40,19 @@ def read_rows(path):
     return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
 
 
-def add_row(path, row):
-    """Adds a run, a dict, to a file."""
+def add_row(path, row, machine):
+    """Adds a run, a dict, to a file, with today's date and the name of the machine."""
     with path.open("a") as file:
-        file.write(json.dumps(row) + "\n")
+        date = datetime.date.today().isoformat()
+        file.write(json.dumps({**row, "date": date, "machine": machine}) + "\n")
+
+
+def split_by_machine(rows):
+    """Returns the rows of each machine, a dict of lists, in the order of their names."""
+    machines = sorted({row["machine"] for row in rows})
+    return {x: [row for row in rows if row["machine"] == x] for x in machines}
+
+
+def format_caption(rows, command):
+    """Returns the beginning of the paragraph above a table: the machine, the last day and the command."""
+    return f"{rows[0]['machine']}, {max(row['date'] for row in rows)}, `{command}`"

@@ -8,7 +8,6 @@ run that takes under two minutes is made with five seeds. Prints the tables of a
 """
 
 import contextlib
-import datetime
 import pathlib
 import re
 import shutil
@@ -64,7 +63,7 @@ def train_all(path, rows, seeds, machine):
             if seed >= seeds and not is_short or seed in [run["seed"] for run in mine]:
                 continue
             run = {"arguments": row.arguments, "seed": seed, **make_run(row, seed)}
-            add_row(path, {**run, "machine": machine, "revision": revision})
+            add_row(path, {**run, "revision": revision}, machine)
             print(f"{row.arguments}, seed {seed}: {run['score']:.1f} in {run['seconds']:.0f} s", flush=True)
 
 
@@ -80,7 +79,6 @@ def make_run(row, seed):
             "score": evaluate_once(folder, _EPISODES),
             "training": training,
             "seconds": round(seconds, 1),
-            "date": datetime.date.today().isoformat(),
             "curve": thin_curve(curve),
         }
 

@@ -13,9 +13,11 @@ import time
 from typing import NamedTuple
 
 from benchmarks.peers.running import PEERS, ROOT, SCRIPTS, read_line, run
-from benchmarks.series import add_row, read_rows
+from benchmarks.peers.table import LIBRARIES
+from benchmarks.series import add_row, format_caption, read_rows, split_by_machine
 
 PEER_NAMES = ("torch", "sb3", "sbx")
+COMMAND = "python -m benchmarks.peers --scores --machine=NAME"
 _LIMIT = 7200.0  # seconds of a run
 
 
@@ -123,27 +125,41 @@ def train(library, env, seed):
     return {"reached": reached, "seconds": round(seconds, 1), "peak_memory_mb": memory}
 
 
-def train_all(path, tasks, peers, seeds):
+def train_all(path, tasks, peers, seeds, machine):
     """Adds the runs to the file that it lacks, in turn."""
-    done = {(row["score_of"], row["seed"], row["library"]) for row in read_results(path)}
+    done = {
+        (row["score_of"], row["seed"], row["library"])
+        for row in select_scores(read_rows(path))
+        if row["machine"] == machine
+    }
     for seed in range(seeds):
         for env in tasks:
             for library in ["ALF", *(x for x in peers if x in TASKS[env].peers)]:
                 if (env, seed, library) not in done:
                     row = {"score_of": env, "seed": seed, "library": library, **train(library, env, seed)}
-                    add_row(path, row)
+                    add_row(path, row, machine)
                     print(f"{env} {library} seed {seed}: {row['seconds']} s, {row['reached']}", flush=True)
 
 
-def read_results(path):
-    """Returns the runs to a score in a file."""
-    return [row for row in read_rows(path) if "score_of" in row]
+def select_scores(rows):
+    """Returns the runs to a score in a file's rows."""
+    return [row for row in rows if "score_of" in row]
+
+
+def format_tables(rows):
+    """Returns a table for each machine, in Markdown, of the seconds of the runs that got there.
+
+    A cell has their median and range, and how many runs got there.
+    """
+    by_machine = split_by_machine(select_scores(rows))
+    return "\n\n".join(f"{format_caption(x, COMMAND)}:\n\n{format_table(x)}" for x in by_machine.values())
 
 
 def format_table(rows):
-    """Returns the table in Markdown: the median of the seconds of the runs that got there, and the range."""
+    """Returns the table of the runs of one machine."""
     libraries = ["ALF", *PEER_NAMES]
-    lines = [f"| environment | score | {' | '.join(libraries)} |", "| --- " * (2 + len(libraries)) + "|"]
+    names = [LIBRARIES.get(x, x).partition(" (")[0] for x in libraries]
+    lines = [f"| environment | score | {' | '.join(names)} |", "| --- " * (2 + len(libraries)) + "|"]
     for env, task in TASKS.items():
         mine = [row for row in rows if row["score_of"] == env]
         cells = [_describe([row for row in mine if row["library"] == x]) for x in libraries]

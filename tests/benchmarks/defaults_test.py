@@ -3,7 +3,7 @@
 
 import pytest
 
-from benchmarks.defaults_table import format_tables
+from benchmarks.defaults_table import format_returns, format_tables
 from benchmarks.peers.curve import Curve
 from tests.benchmarks.conftest import import_program
 
@@ -43,7 +43,15 @@ def test_the_table():
     assert lines[-1] == (
         "| ppo | Acrobot-v1 | 30 | 9 (9 to 9), 4 s | 5 (4 to 6), 4 s | 1, 4 s |  | 20 steps, 2 s |"
     )
-    runs.append(row("torch", [[30, 9.0, 10.0]], 0))
+    assert format_returns([{**runs[0], "machine": "B"}, *runs]).splitlines() == [
+        "| environment | steps | ALF | Stable-Baselines3 | SBX | CleanRL's settings |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]  # not one of the tasks of the series
+    runs = [{**run, "task": "ppo:Acrobot-v1:200_000"} for run in runs]
+    assert format_returns([{**runs[0], "machine": "B"}, *runs]).splitlines()[-1] == (
+        "| Acrobot-v1 | 200,000 | 9 (9 to 9) | 5 (4 to 6) | 1 |  |"
+    )
+    runs.append(row("torch", [[30, 9.0, 10.0]], 0) | {"task": "ppo:Acrobot-v1:200_000"})
     assert format_tables(runs).endswith("| 10, 4 s | 0 of 2 runs |")
 
 

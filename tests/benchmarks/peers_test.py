@@ -48,6 +48,29 @@ def test_a_round_that_lacks_one_of_both_has_no_ratio():
     assert header.count("|") == line.count("|")
 
 
+def test_the_ratios_to_each_library():
+    rows = [*ROWS, row("ALF", 0, 5.0, "dqn_pong"), row("sbx", 0, 4.0, "dqn_pong")]
+    rows.append(row("ALF", 0, 5.0, "pong_bfloat16"))  # has no column
+    header, _, torch, sb3, sbx = table.format_ratios(rows).splitlines()
+    assert header == "| library | Pong | DQN, Pong |"
+    assert torch == "| a loop of one file in PyTorch (PPO, SAC, DQN) | 4.00 (3.00 to 5.00) |  |"
+    assert sb3 == "| Stable-Baselines3 (PPO, SAC, DQN) | 10.00 (9.00 to 12.00) |  |"
+    assert sbx == "| SBX (PPO, SAC, DQN) |  | 1.25 (1.25 to 1.25) |"
+
+
+def test_each_machine_has_its_tables():
+    rows = [{**x, "machine": "A", "date": f"2026-11-0{1 + x['round']}"} for x in ROWS]
+    rows += [{"search": "torch", "machine": "A", "date": "2026-12-01"}]
+    rows += [{**x, "machine": "B", "date": "2026-11-09"} for x in ROWS[:2] + ROWS[6:8]]
+    captions = [x for x in table.format_tables(rows).splitlines() if "`python" in x]
+    command = "`python -m benchmarks.peers --machine=NAME`"
+    (a, a_ratios), (b, b_ratios) = captions[:2], captions[2:]
+    assert (a, b) == (f"A, 2026-11-03, {command}:", f"B, 2026-11-09, {command}:")
+    assert a_ratios.startswith(f"{a[:-1]}, ") and b_ratios.startswith(f"{b[:-1]}, ")
+    *_, line = table.format_last_ratios(rows).splitlines()
+    assert line == "| Stable-Baselines3 (PPO, SAC, DQN) | 10.50 |"
+
+
 def test_the_picture_has_a_bar_for_each_library():
     figure = table.draw([*ROWS, row("ALF", 0, 5.0, "dqn_pong")])
     pong, dqn = figure.axes
@@ -70,10 +93,13 @@ def test_the_search_is_kept(tmp_path, monkeypatch):
 
     monkeypatch.setattr(peers, "measure_peer", measure)
     path = tmp_path / "file.jsonl"
-    with parsed_flags(peers, f"--file={path}"):
+    with parsed_flags(peers, f"--file={path}", "--machine=A"):
         found = [peers.find_variant(path, "torch", "dqn_pong") for _ in range(2)]
     assert found == [["--vector=envpool", "--threads=2"]] * 2
-    assert len(tried) == 4 and not peers.read_results(path)
+    assert len(tried) == 4 and not table.select_measurements(read_rows(path))
+    with parsed_flags(peers, f"--file={path}", "--machine=B"):
+        peers.find_variant(path, "torch", "dqn_pong")
+    assert len(tried) == 8
 
 
 def test_a_peer_that_fails_is_left_out_and_a_series_is_continued(tmp_path, monkeypatch, capsys):
@@ -84,11 +110,13 @@ def test_a_peer_that_fails_is_left_out_and_a_series_is_continued(tmp_path, monke
 
     monkeypatch.setattr(peers, "measure", measure)
     path = tmp_path / "file.jsonl"
-    peers.measure_all(path, ["pong"], ["torch", "sb3"], 1)
+    peers.measure_all(path, ["pong"], ["torch", "sb3"], 1, "A")
     assert "pong sb3 is left out: my own bug" in capsys.readouterr().err
-    peers.measure_all(path, ["pong"], ["torch", "sb3"], 2)
+    peers.measure_all(path, ["pong"], ["torch", "sb3"], 2, "A")
     done = [(x["round"], x["library"]) for x in read_rows(path)]
     assert done == [(0, "ALF"), (0, "torch"), (1, "ALF"), (1, "torch")]
+    peers.measure_all(path, ["pong"], [], 1, "B")
+    assert [x["machine"] for x in read_rows(path)] == ["A"] * 4 + ["B"]
 
 
 def test_reads_the_last_json_line():
@@ -187,5 +215,8 @@ def test_the_scores_count_the_runs_that_got_there():
     runs = [
         {"score_of": "Acrobot-v1", "library": "ALF", "seconds": x, "reached": x < 90} for x in (20, 30, 99)
     ]
-    *_, line = scores.format_table(runs).splitlines()
+    runs = [{**run, "machine": "A", "date": "2026-11-29"} for run in [*runs, row("ALF", 0, 9.0)]]
+    caption, _, header, _, line = scores.format_tables(runs).splitlines()
+    assert caption == "A, 2026-11-29, `python -m benchmarks.peers --scores --machine=NAME`:"
+    assert header.startswith("| environment | score | ALF | a loop of one file in PyTorch |")
     assert line == "| Acrobot-v1 | -100 | 25 s (20 to 30), 2 of 3 |  |  |  |"
