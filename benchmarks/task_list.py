@@ -19,7 +19,7 @@ _PRESETS = [
         "3,564, TD3 after 1 million steps on -v1 (arXiv 1802.09477, table 1)",
     ),
     ("MinAtar/Breakout-v1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
-    ("MinAtar/Asterix-v1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
+    ("MinAtar/Asterix-v1 --n_step=1 --mini_batch_length=1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
     ("alf.examples.memory:Recall-v0 --load.delay=4", 60_000, ("r2d2",), "1, the best policy; 0.25 by chance"),
 ]
 
