@@ -24,10 +24,11 @@ def train_once(folder, *arguments):
     return [list(map(float, x)) for x in zip(curve.env_steps, curve.seconds, curve.values)]
 
 
-def evaluate_once(folder, num_episodes):
-    """Calls alf evaluate for the run in `folder`; returns the average return of the greedy policy."""
-    text = _call_alf("evaluate", folder, f"--num_episodes={num_episodes}", "--parallel_envs=10", "--json")
-    return json.loads(text)["return"]["mean"]
+def evaluate_once(folder, num_episodes, *arguments):
+    """Calls alf evaluate for the run in `folder`; returns the means of its figures, a dict."""
+    flags = f"--num_episodes={num_episodes}", "--parallel_envs=10", "--json", *arguments
+    figures = json.loads(_call_alf("evaluate", folder, *flags))
+    return {name: x["mean"] for name, x in figures.items() if isinstance(x, dict)}
 
 
 def _call_alf(*arguments):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from alf.config.gin_files import find_gin_file, list_tasks
 
-_EXAMPLES = ("r2d2_cartpole.gin", "r2d2_minigrid.gin")
+_EXAMPLES = ("r2d2_cartpole.gin", "r2d2_minigrid.gin", "selfplay_connect_four.gin")
 _MINATAR = "no table, curves of DQN after 5 million steps in arXiv 1903.03176"
 # Environments, with settings of theirs; steps, algorithms and a published score.
 _PRESETS = [
@@ -31,6 +31,7 @@ class Task(NamedTuple):
     algorithm: str
     steps: int
     reference: str
+    is_game: bool = False  # of players in turn; "main" of a league is evaluated against random play
 
     @property
     def environment(self):
@@ -53,4 +54,5 @@ def _read_file(name):
     text = pathlib.Path(find_gin_file(name)).read_text()
     algorithm = re.search(r'algorithm = ["@](\w+?)(Algorithm)?\b', text)[1].lower()
     steps = int(re.search(r"num_env_steps = ([\d_]+)", text)[1])
-    return Task(name, algorithm, steps, re.search(r"Reference: (.*)", text)[1].rstrip("."))
+    reference = re.search(r"Reference: (.*)", text)[1].rstrip(".")
+    return Task(name, algorithm, steps, reference, is_game="@League()" in text)

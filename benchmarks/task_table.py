@@ -14,7 +14,8 @@ def format_tables(runs):
     """Returns the tables of all runs, in Markdown: one for each machine; then what was not run.
 
     A row has the runs of one machine and one revision of ALF, the last ones. A score is the mean over seeds,
-    and its 95 % interval; of fewer than five seeds, the lowest and the highest run.
+    and its 95 % interval; of fewer than five seeds, the lowest and the highest run. Of a game, it is the mean
+    return against random play, with what each seat won and lost.
     """
     tables, dates, missing = {}, {}, []
     for task in list_rows():
@@ -43,9 +44,17 @@ def select_runs(runs, task):
 def _format_line(task, runs):
     cells = [f"`{task.arguments}`", task.algorithm, f"{task.steps:,}"]
     cells += [_format_scores([run[key] for run in runs]) for key in ("score", "training")]
+    cells[3] += "".join(f"; {x}" for x in _describe_seats(runs))
     minutes = np.mean([run["seconds"] for run in runs]) / 60
     cells += [f"{minutes:.1f}", f"{len(runs)}", task.reference]
     return f"| {' | '.join(cells)} |"
+
+
+def _describe_seats(runs):
+    """Describes how many games a league's policy won and lost in each seat, in the mean over the runs."""
+    for seat in runs[0].get("seats", ()):
+        won, lost = np.mean([run["seats"][seat] for run in runs], axis=0)
+        yield f"{seat} won {won:.0%}, lost {lost:.1%}"
 
 
 def _format_scores(scores):

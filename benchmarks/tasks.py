@@ -76,11 +76,28 @@ def make_run(row, seed):
         steps, _, training = curve[-1]
         return {
             "steps": int(steps),
-            "score": evaluate_once(folder, _EPISODES),
+            **(play_seats(folder) if row.is_game else {"score": evaluate_once(folder, _EPISODES)["return"]}),
             "training": training,
             "seconds": round(seconds, 1),
             "curve": thin_curve(curve),
         }
+
+
+def play_seats(folder):
+    """Evaluates "main" of a league against random play, once in each seat.
+
+    Returns:
+        a dict: the mean return over the seats, and for each seat the shares of games won and lost.
+    """
+    agents = [re.fullmatch("agents/(.*)/return", name) for name in evaluate_once(folder, 1)]
+    names = [found[1] for found in agents if found]
+    returns, seats = [], {}
+    for seat in names:
+        policies = ",".join(f"{name}={'main' if name == seat else 'random'}" for name in names)
+        figures = evaluate_once(folder, _EPISODES, f"--policy={policies}")
+        returns.append(figures["policies/main/return"])
+        seats[seat] = [figures[f"policies/{policy}/win"] for policy in ("main", "random")]
+    return {"score": float(np.mean(returns)), "seats": seats}
 
 
 def thin_curve(curve):

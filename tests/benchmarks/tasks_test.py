@@ -42,7 +42,7 @@ def test_what_a_task_says_of_itself(subtests):
             extra = re.search(r"alf-tf\[(\w+)\]", text)
             if extra and importlib.util.find_spec(EXTRAS[extra[1]]) is None:
                 continue
-            _, algorithm, steps, reference = rows[f"alf:{task}"]
+            _, algorithm, steps, reference, _ = rows[f"alf:{task}"]
             assert algorithm in ("ppo", "impala", "dqn", "sac") and steps >= 10_000 and reference
             gin.clear_config()
             parse_config([f"alf:{task}"], [])
@@ -103,8 +103,35 @@ def test_a_run_trains_and_evaluates(tmp_path, monkeypatch, forks_python):
     assert 0 <= run["score"] <= 1 and 0 <= run["training"] <= 1
     assert old.exists()
     monkeypatch.setattr(tasks, "train_once", lambda folder, *_: [(5, 1.0, 0.5)] if not old.exists() else None)
-    monkeypatch.setattr(tasks, "evaluate_once", lambda folder, _: float(folder == str(old.parent)))
+    monkeypatch.setattr(tasks, "evaluate_once", lambda x, _: {"return": float(x == str(old.parent))})
     assert tasks.make_run(Task("alf:FrozenLake-v1", "ppo", 5, ""), 0)["score"] == 1
+
+
+def test_a_game_is_played_in_each_seat_against_random_play(monkeypatch):
+    figures = {"agents/a/return": 0.0, "agents/b/return": 0.0, "agents/a/win": 0.5}
+    played = []
+
+    def evaluate_once(folder, num_episodes, *arguments):
+        played.append(arguments)
+        if not arguments:
+            return figures
+        is_first = arguments == ("--policy=a=main,b=random",)
+        won, lost = (0.9, 0.0) if is_first else (0.6, 0.2)
+        return {
+            "policies/main/return": won - lost,
+            "policies/main/win": won,
+            "policies/random/win": lost,
+        }
+
+    monkeypatch.setattr(tasks, "evaluate_once", evaluate_once)
+    scores = tasks.play_seats("folder")
+    assert scores == {"score": pytest.approx(0.65), "seats": {"a": [0.9, 0.0], "b": [0.6, 0.2]}}
+    assert played[1:] == [("--policy=a=main,b=random",), ("--policy=a=random,b=main",)]
+    name = "alf:selfplay_connect_four.gin"
+    assert [row.arguments for row in list_rows() if row.is_game] == [name, "alf:tictactoe_v3"]
+    runs = [make_run(name, score, "2026-11-26", "A") | {"seats": scores["seats"]} for score in (0.5, 0.8)]
+    cells = format_tables(runs).splitlines()[4].split(" | ")
+    assert cells[3] == "0.65 (0.5 to 0.8); a won 90%, lost 0.0%; b won 60%, lost 20.0%"
 
 
 def test_the_tables():
