@@ -3,7 +3,7 @@
 
 import statistics
 
-from benchmarks.series import format_caption, split_by_machine
+from benchmarks.series import format_caption, select_last_machine, split_by_machine
 
 COMMAND = "python -m benchmarks.defaults --machine=NAME"
 TASKS = [
@@ -28,7 +28,7 @@ def format_tables(rows):
 
 def format_returns(rows):
     """Returns a table of the returns of PPO on the machine that was measured last, in Markdown."""
-    mine = [row for row in rows if row["machine"] == rows[-1]["machine"]]
+    mine = select_last_machine(rows)
     header = ["environment", "steps", *NAMES.values()]
     lines = [f"| {' | '.join(header)} |", "| --- " * len(header) + "|"]
     for task in TASKS:

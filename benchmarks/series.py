@@ -54,6 +54,11 @@ def split_by_machine(rows):
     return {x: [row for row in rows if row["machine"] == x] for x in machines}
 
 
+def select_last_machine(rows):
+    """Returns the rows of the machine of the last one."""
+    return [row for row in rows if row["machine"] == rows[-1]["machine"]]
+
+
 def format_caption(rows, command):
     """Returns the beginning of the paragraph above a table: the machine, the last day and the command."""
     return f"{rows[0]['machine']}, {max(row['date'] for row in rows)}, `{command}`"

@@ -4,6 +4,7 @@
 import numpy as np
 
 from alf.plots.scores import estimate, mean
+from benchmarks.series import format_caption
 from benchmarks.task_list import list_rows
 
 COMMAND = "python -m benchmarks.tasks --machine=NAME"
@@ -17,7 +18,7 @@ def format_tables(runs):
     and its 95 % interval; of fewer than five seeds, the lowest and the highest run. Of a game, it is the mean
     return against random play, with what each seat won and lost.
     """
-    tables, dates, missing = {}, {}, []
+    tables, shown, missing = {}, {}, []
     for task in list_rows():
         mine = select_runs(runs, task)
         if not mine:
@@ -25,10 +26,10 @@ def format_tables(runs):
             continue
         machine = mine[-1]["machine"]
         tables.setdefault(machine, []).append(_format_line(task, mine))
-        dates.setdefault(machine, set()).update(run["date"] for run in mine)
+        shown.setdefault(machine, []).extend(mine)
     head = [HEADER, "| --- " * HEADER.count(" | ") + "| --- |"]
     parts = [
-        "\n".join([f"{machine}, {max(dates[machine])}, `{COMMAND}`:", "", *head, *lines])
+        "\n".join([f"{format_caption(shown[machine], COMMAND)}:", "", *head, *lines])
         for machine, lines in sorted(tables.items())
     ]
     parts += [f"Not run: {', '.join(missing)}."] if missing else []

@@ -4,7 +4,7 @@
 import statistics
 
 from benchmarks.peers.setups import SETUPS
-from benchmarks.series import format_caption, split_by_machine
+from benchmarks.series import format_caption, select_last_machine, split_by_machine
 
 COMMAND = "python -m benchmarks.peers --machine=NAME"
 HEADER = (
@@ -48,8 +48,7 @@ def format_tables(rows):
 
 def format_last_ratios(rows):
     """Returns the ratios to each library on the machine that was measured last, without ranges."""
-    mine = select_measurements(rows)
-    return format_ratios([row for row in mine if row["machine"] == mine[-1]["machine"]], has_ranges=False)
+    return format_ratios(select_last_machine(select_measurements(rows)), has_ranges=False)
 
 
 def medians(rows, workload):
