@@ -71,7 +71,7 @@ def train_all(path, tasks, seeds, libraries, machine):
                 curve = train(library, task, seed)
                 seconds = round(time.monotonic() - start, 1)
                 row = {"library": library, "task": task, "seed": seed, "seconds": seconds, "curve": curve}
-                add_row(path, row, machine)
+                add_row(path, {**row, "machine": machine})
                 print(f"{library} {task} seed {seed}: {curve[-1][-1]:.1f} in {seconds} s", flush=True)
 
 

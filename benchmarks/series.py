@@ -41,11 +41,10 @@ def read_rows(path):
     return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
 
 
-def add_row(path, row, machine):
-    """Adds a run, a dict, to a file, with today's date and the name of the machine."""
+def add_row(path, row):
+    """Adds a run, a dict, to a file, with today's date."""
     with path.open("a") as file:
-        date = datetime.date.today().isoformat()
-        file.write(json.dumps({**row, "date": date, "machine": machine}) + "\n")
+        file.write(json.dumps({**row, "date": datetime.date.today().isoformat()}) + "\n")
 
 
 def split_by_machine(rows):

@@ -63,7 +63,7 @@ def train_all(path, rows, seeds, machine):
             if seed >= seeds and not is_short or seed in [run["seed"] for run in mine]:
                 continue
             run = {"arguments": row.arguments, "seed": seed, **make_run(row, seed)}
-            add_row(path, {**run, "revision": revision}, machine)
+            add_row(path, {**run, "revision": revision, "machine": machine})
             print(f"{row.arguments}, seed {seed}: {run['score']:.1f} in {run['seconds']:.0f} s", flush=True)
 
 

@@ -38,12 +38,12 @@ def find_variant(path, peer, workload):
     variants = PEERS[peer].variants(workload)
     if len(variants) == 1:
         return variants[0]
-    key = {"search": peer, "workload": workload}
+    key = {"search": peer, "workload": workload, "machine": _MACHINE.value}
     for row in read_rows(path):
-        if (key | {"machine": _MACHINE.value}).items() <= row.items():
+        if key.items() <= row.items():
             return row["arguments"]
     results = [measure_peer(peer, workload, _SEARCH_SECONDS.value, x) for x in variants]
-    add_row(path, {**key, "arguments": best_variant(results), "results": results}, _MACHINE.value)
+    add_row(path, {**key, "arguments": best_variant(results), "results": results})
     return best_variant(results)
 
 
@@ -76,7 +76,7 @@ def measure_all(path, workloads, peers, rounds, machine):
                     print(f"{workload} {library} is left out: {error}", file=sys.stderr)
                     continue
                 row = {"round": i, "workload": workload, "library": library, **figures}
-                add_row(path, row, machine)
+                add_row(path, {**row, "machine": machine})
                 print(
                     f"{workload} {library} round {i}: {figures['steps_per_second']:,.0f} steps/s", flush=True
                 )

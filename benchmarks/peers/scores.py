@@ -137,7 +137,7 @@ def train_all(path, tasks, peers, seeds, machine):
             for library in ["ALF", *(x for x in peers if x in TASKS[env].peers)]:
                 if (env, seed, library) not in done:
                     row = {"score_of": env, "seed": seed, "library": library, **train(library, env, seed)}
-                    add_row(path, row, machine)
+                    add_row(path, {**row, "machine": machine})
                     print(f"{env} {library} seed {seed}: {row['seconds']} s, {row['reached']}", flush=True)
 
 

@@ -198,7 +198,7 @@ def test_the_page_has_the_tables_of_all_runs():
 
 def test_each_region_has_the_table_of_its_file(tmp_path, monkeypatch):
     run = {"library": "ALF", "task": "ppo:Acrobot-v1:30", "seconds": 4.0, "curve": [[30, 3.0, -90.0]]}
-    add_row(tmp_path / "defaults.jsonl", run, "A")
+    add_row(tmp_path / "defaults.jsonl", {**run, "machine": "A"})
     monkeypatch.setattr(report, "RESULTS", tmp_path)
     page = "a\n<!-- results: defaults -->\nOLD\n<!-- end of results -->\nb\n"
     begin, *lines, end, after = report.replace_tables(page).splitlines()[1:]
