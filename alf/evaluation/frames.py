@@ -138,6 +138,10 @@ def open_window(fps):
     pygame = import_extra("pygame", "video")
     try:
         pygame.display.init()
+        # What SDL falls back to without a screen, in whose windows it may crash. Who names a driver gets it.
+        if pygame.display.get_driver() == "offscreen" and not os.environ.get("SDL_VIDEODRIVER"):
+            pygame.display.quit()
+            raise pygame.error("SDL has found none")
     except pygame.error as error:
         recorded = argument("output", "FILE.mp4")
         raise ConfigError(f"there is no screen ({error}): record with {recorded}") from None

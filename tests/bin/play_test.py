@@ -295,8 +295,13 @@ def test_the_window_is_closed(screen, root_of, command, monkeypatch):
     assert (status, errors) == (0, []) and len(out.splitlines()) == 1
 
 
-def test_there_is_no_screen(root_of, command, monkeypatch):
-    monkeypatch.setenv("SDL_VIDEODRIVER", "none")
+@pytest.mark.parametrize("driver", ["none", None], ids=["no such driver", "nothing is set"])
+def test_there_is_no_screen(driver, root_of, command, monkeypatch):
+    """As on a server, where SDL falls back to a driver that crashes."""
+    for name in ("SDL_VIDEODRIVER", "DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    if driver is not None:
+        monkeypatch.setenv("SDL_VIDEODRIVER", driver)
     status, _, errors = command(play, what=root_of("cartpole"))
     assert status == 2 and len(errors) == 1
     assert re.search(r"there is no screen \(.*\): record with -o FILE\.mp4", errors[0])
