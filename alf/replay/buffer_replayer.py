@@ -10,6 +10,7 @@ from alf.config.settings import PASSED, configurable
 from alf.core.annotations import Array
 from alf.core.devices import HOST
 from alf.core.nest_utils import remove_leading_dims, zeros_from_spec
+from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import Experience, PolicyState
 from alf.errors import ConfigError
 from alf.ops import draws
@@ -106,9 +107,13 @@ class BufferReplayer(SequenceReplayer):
             self.steps, self.steps_after_write, self.first, self._steps_before = (
                 tf.Variable(tf.zeros(num_groups, tf.int64), trainable=False) for _ in range(4)
             )
+        self._write = GraphFunction(self._write_unrolls, reduce_retracing=True)
 
-    @tf.function(autograph=False, reduce_retracing=True)
     def observe(self, experience: Experience) -> None:
+        self._write(experience)
+
+    def _write_unrolls(self, experience):
+        """Adds an `Experience` of [Q, T+1, B, ...], in the graph."""
         # Only while this is traced, so that it costs nothing later.
         check_experience(experience, self._unroll_spec)
         num_unrolls = tf.shape(experience.step_type)[0]

@@ -13,10 +13,10 @@ from alf.data_structures import Experience
 from alf.ops import draws
 from alf.replay.buffer_replayer import BufferReplayer
 from alf.replay.replayer import Sequences
-from alf.replay.storage import read_at
+from alf.replay.storage import read_at, write_at
 from alf.schedules import Progress, ScheduledFraction, Tunable, as_schedule
 
-_FANOUT = 32  # children of a node of a SumTree: with many children there are few levels, so few operations
+_BLOCK = 32  # numbers of a block of a `SumTree`: a draw reads all sums and, of one block, all numbers
 
 
 @configurable("alf.replay")
@@ -63,12 +63,11 @@ class PrioritizedReplayer(BufferReplayer):
     def list_tunables(self) -> list[Tunable]:
         return [self._beta] if isinstance(self._beta, Tunable) else []
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def observe(self, experience: Experience) -> None:
+    def _write_unrolls(self, experience):
         # The tree holds exactly the sequences that may be drawn. The difference between the starts before and
         # after: sequences that lost their oldest steps go, sequences that have become whole come.
         old_low, old_high = self.starts(self._length)
-        super().observe(experience)
+        super()._write_unrolls(experience)
         low, high = self.starts(self._length)
         gone = self.row_of(*self.list_sequences(self._length, old_low, tf.minimum(old_high, low)))
         self._tree.update(gone, tf.zeros_like(gone, tf.float64))
@@ -150,36 +149,34 @@ class PrioritizedReplayer(BufferReplayer):
 
 
 class SumTree:
-    """Numbers and their sums in a tree, for draws in proportion to the numbers.
+    """Numbers and sums of them, for draws in proportion to the numbers.
 
-    Level k is a variable [n, 32]. The sum of the 32 numbers in its element i is number i of level k + 1. When
-    a number changes, the sums above it are computed again from their children, so rounding errors do not
-    accumulate.
+    The tree has two levels, because a draw costs operations of TensorFlow for each: the numbers in blocks of
+    32, and the sum of each block. When a number changes, the sum of its block is computed again, so rounding
+    errors do not accumulate.
 
     Args:
         size: int, how many numbers it holds. They are never negative, and zero at first.
     """
 
     def __init__(self, size):
-        self._size = size
-        self._levels = []
+        self._size, num_blocks = size, -(-size // _BLOCK)
         with tf.device(HOST):
-            while not self._levels or size > 1:
-                size = -(-size // _FANOUT)
-                self._levels.append(tf.Variable(tf.zeros((size, _FANOUT), tf.float64), trainable=False))
+            self._numbers = tf.Variable(tf.zeros((num_blocks, _BLOCK), tf.float64), trainable=False)
+            self._sums = tf.Variable(tf.zeros(num_blocks, tf.float64), trainable=False)
 
     def total(self):
         """Returns the sum of all numbers, float64 scalar."""
-        return tf.reduce_sum(self._levels[-1])
+        return tf.reduce_sum(self._sums)
 
     def numbers(self):
         """Returns all numbers, float64 [size]."""
-        return tf.reshape(self._levels[0], (-1,))[: self._size]
+        return tf.reshape(self._numbers, (-1,))[: self._size]
 
     def get(self, indices):
         """Returns the numbers at `indices`, int64 [...], as float64 [...]."""
-        level = self._levels[0]
-        return tf.raw_ops.ResourceGatherNd(resource=level.handle, indices=_split(indices), dtype=tf.float64)
+        handle = self._numbers.handle
+        return tf.raw_ops.ResourceGatherNd(resource=handle, indices=_split(indices), dtype=tf.float64)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def update(self, indices, values):
@@ -187,22 +184,19 @@ class SumTree:
 
         If an index occurs twice, either value may win.
         """
-        # Upwards: sums of level i are the values of level i + 1. Each parent is computed once.
-        for i, level in enumerate(self._levels):
-            tf.raw_ops.ResourceScatterNdUpdate(ref=level.handle, indices=_split(indices), updates=values)
-            if i + 1 < len(self._levels):
-                # The sums are read after the numbers are written: a `tf.function` keeps the order of reads
-                # and writes of one variable.
-                indices, _ = tf.unique(indices // _FANOUT)
-                values = tf.reduce_sum(read_at(level, indices), axis=1)
+        handle = self._numbers.handle
+        tf.raw_ops.ResourceScatterNdUpdate(ref=handle, indices=_split(indices), updates=values)
+        # The numbers are read after they are written: a `tf.function` keeps the order of reads and writes of
+        # one variable.
+        blocks = indices // _BLOCK
+        write_at(self._sums, blocks, tf.reduce_sum(read_at(self._numbers, blocks), axis=1))
 
     def assign(self, values):
         """Sets all numbers to `values`, float64 [size]."""
-        for level in self._levels:
-            padding = level.shape.num_elements() - values.shape[0]
-            values = tf.reshape(tf.pad(values, [[0, padding]]), level.shape)
-            level.assign(values)
-            values = tf.reduce_sum(values, axis=1)
+        padding = self._numbers.shape.num_elements() - self._size
+        numbers = tf.reshape(tf.pad(values, [[0, padding]]), self._numbers.shape)
+        self._numbers.assign(numbers)
+        self._sums.assign(tf.reduce_sum(numbers, axis=1))
 
     def find(self, targets):
         """Finds the index where the running sum of the numbers first exceeds each target.
@@ -213,18 +207,16 @@ class SumTree:
         Returns:
             int64 [N], indices of numbers above zero.
         """
-        # Downwards: in each node the child in which the target lies, and the rest of the target within it.
-        index = tf.zeros_like(targets, tf.int64)
-        for level in reversed(self._levels):
-            sums = tf.cumsum(read_at(level, index), axis=1)
-            # Because of rounding, a target may reach the last sum. Then the last number above zero is right.
-            exceeds = (sums > targets[:, tf.newaxis]) | (sums == sums[:, -1:])
-            child = tf.argmax(exceeds, axis=1)
-            before = tf.gather(tf.pad(sums, [[0, 0], [1, 0]]), child, batch_dims=1)
-            targets = targets - before
-            index = index * _FANOUT + child
-        return index
+        ends = tf.cumsum(self._sums.read_value())  # at the end of each block
+        # Because of rounding, a target may reach the last sum. Then the last number above zero is right: here
+        # in the last block that adds to the sum, below in its block.
+        last = tf.searchsorted(ends, ends[-1:], side="left", out_type=tf.int64)
+        block = tf.minimum(tf.searchsorted(ends, targets, side="right", out_type=tf.int64), last)
+        targets = targets - tf.gather(tf.pad(ends, [[1, 0]]), block)
+        sums = tf.cumsum(read_at(self._numbers, block), axis=1)
+        exceeds = (sums > targets[:, tf.newaxis]) | (sums == sums[:, -1:])
+        return block * _BLOCK + tf.argmax(exceeds, axis=1)
 
 
 def _split(indices):
-    return tf.stack([indices // _FANOUT, indices % _FANOUT], axis=-1)
+    return tf.stack([indices // _BLOCK, indices % _BLOCK], axis=-1)

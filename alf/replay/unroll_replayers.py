@@ -10,6 +10,7 @@ from alf.config.settings import configurable
 from alf.core.annotations import Array
 from alf.core.credit import Credit
 from alf.core.nest_utils import concat
+from alf.core.tf_runtime import GraphFunction
 from alf.data_structures import FIRST, Experience
 from alf.ops import draws
 from alf.replay.replayer import UnrollReplayer
@@ -247,12 +248,13 @@ class _UnrollRing:
         self.max_unrolls = max_unrolls
         self._spec = unroll_spec
         self._unrolls = allocate(f"{setting} is {max_unrolls}", max_unrolls, unroll_spec)
+        self._write = GraphFunction(self._write_unrolls, reduce_retracing=True)
 
     def write(self, experience):
         """Adds an `Experience` of [Q, T+1, B, ...]."""
-        # The count goes into the graph as a tensor: a Python number would trace `_write` for every call.
+        # The count goes into the graph as a tensor: a Python number would trace it for every call.
         count = self.count + experience.step_type.shape[0]
-        self._write(experience, tf.constant(count, tf.int64))
+        self._write((experience, tf.constant(count, tf.int64)))
         # After the write: a batch that does not fit the spec is refused there, and nothing has changed.
         self.count = count
         self.first = max(self.first, count - self.max_unrolls)
@@ -270,8 +272,8 @@ class _UnrollRing:
         # A copy, so an `observe` that overwrites these places does not change a batch.
         return read_at(self._unrolls, numbers % self.max_unrolls)
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _write(self, experience, count):
+    def _write_unrolls(self, inputs):
+        experience, count = inputs
         check_experience(experience, self._spec)
         # More unrolls than the ring holds would write some places twice, in an undefined order.
         newest = tf.nest.map_structure(lambda x: x[-self.max_unrolls :], experience)
