@@ -1,6 +1,7 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """Functions for forks in which TensorFlow has not started yet; each prints a line of numbers."""
 
+import contextlib
 import functools
 import importlib
 import os
@@ -10,6 +11,7 @@ import time
 import gin
 import tensorflow as tf
 
+from alf.core import tf_runtime
 from alf.core.tf_runtime import reserve_threads, single_threaded, timestamp
 
 
@@ -23,6 +25,17 @@ def count_threads():
     tf.linalg.matmul(tf.ones((9, 9)), tf.ones((9, 9)))
     print(tf.config.threading.get_intra_op_parallelism_threads(), len(os.listdir("/proc/self/task")))
     driver.stop()
+
+
+def reserve_on_cores():
+    """Threads of the intra-op pool on as many cores as `sys.argv` says, and whether `parallel` is."""
+    cores = sorted(os.sched_getaffinity(0))[: int(sys.argv[1])]
+    os.sched_setaffinity(0, cores)
+    reserve_threads()
+    chosen = []
+    tf_runtime.use_executor = lambda name: chosen.append(name) or contextlib.nullcontext()
+    with tf_runtime.parallel():
+        print(tf.config.threading.get_intra_op_parallelism_threads(), int(chosen == [None]))
 
 
 def stamp_time():

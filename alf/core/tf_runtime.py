@@ -42,11 +42,15 @@ def single_threaded():
 def parallel():
     """Like `single_threaded`, but operations that do not depend on each other run at the same time.
 
-    Where each operation has one thread, because networks are small, handing them to other threads would cost
-    more than it gains: there it is `single_threaded`.
+    Where each operation has one thread, because networks are small or there is one core, handing them to
+    other threads would cost more than it gains: there it is `single_threaded`.
     """
-    is_small = tf.config.threading.get_intra_op_parallelism_threads() == 1
-    return single_threaded() if is_small else _on_host(None)
+    has_one = tf.config.threading.get_intra_op_parallelism_threads() == 1 or _has_one_core()
+    return single_threaded() if has_one else _on_host(None)
+
+
+def _has_one_core():
+    return len(os.sched_getaffinity(0)) == 1
 
 
 @contextlib.contextmanager
@@ -122,10 +126,15 @@ def reserve_threads(num_threads: int = SPARE_THREADS, intra_op_threads: int | No
         num_threads: inter-op threads.
         intra_op_threads: threads of the pool that computes one operation, such as a large product. The pool
             belongs to the process; TensorFlow has no such setting for a single function or thread. None
-            leaves it as it is.
+            leaves it as it is, but for a process with one core.
     """
     global _num_needed
     threads = tf.config.threading
+    if intra_op_threads is None and not threads.get_intra_op_parallelism_threads() and _has_one_core():
+        # A pool of one thread would take over each operation, and the caller would wait. With 1, which is
+        # another setting, the caller computes it.
+        with contextlib.suppress(RuntimeError):
+            threads.set_intra_op_parallelism_threads(1)
     is_too_late = False
     try:
         if threads.get_inter_op_parallelism_threads() < num_threads:

@@ -3,9 +3,9 @@
 
 `Experiment.algorithm = "ppo"` chooses the preset "ppo": the gin files alf/presets/ppo.gin and, by the spaces
 of the environment, ppo_floats.gin or ppo_integers.gin (observations), ppo_continuous.gin (actions),
-ppo_images.gin and, for all algorithms, small_images.gin. A later file replaces bindings of an earlier one,
-and the user's own bindings replace all of them. `choose_num_groups` chooses a number of groups that the
-files leave open.
+ppo_images.gin; for small images small_images.gin, of all algorithms, and dqn_small_images.gin. A later file
+replaces bindings of an earlier one, and the user's own bindings replace all of them. `choose_num_groups`
+chooses a number of groups that the files leave open.
 """
 
 import functools
@@ -176,5 +176,5 @@ def _list_files(name, observation, action):
     }
     paths = [_FOLDER / f"{name}{kind}.gin" for kind, applies in kinds.items() if applies]
     if any(is_image(spec) and choose_image_encoder(spec) is not NatureEncoder for spec in observed):
-        paths.append(_FOLDER / _SMALL)
+        paths += [_FOLDER / _SMALL, _FOLDER / f"{name}_{_SMALL}"]
     return list(filter(Path.is_file, paths))

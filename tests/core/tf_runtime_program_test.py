@@ -1,6 +1,8 @@
 # Copyright 2026 The ALF Authors. Licensed under the Apache License, Version 2.0.
 """What belongs to the process of TensorFlow: its threads, and whether its operations are deterministic."""
 
+import os
+
 import pytest
 
 from tests.programs import ROOT, ForkServer, environment
@@ -27,6 +29,15 @@ def test_the_intra_op_pool_has_as_many_threads_as_set(run):
     (few, few_in_all), (many, many_in_all) = (run("count_threads", number) for number in (1, 7))
     assert (few, many) == (1, 7)
     assert many_in_all - few_in_all == 6
+
+
+def test_on_one_core_each_operation_has_one_thread(run):
+    assert run("reserve_on_cores", 1) == [1, 0]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+def test_on_several_cores_it_is_for_tensorflow_to_choose(run):
+    assert run("reserve_on_cores", 2) == [0, 1]
 
 
 @pytest.mark.parametrize("started_with, threads", [(0, 64), (1, 1), (2, 2), (8, 8)])

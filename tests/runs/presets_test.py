@@ -90,6 +90,7 @@ def test_files_follow_from_the_spaces(caplog):
     assert files_of("ppo", "image", caplog) == ["ppo", "ppo_images"]
     assert files_of("ppo", "small", caplog) == ["ppo", "ppo_images", "small_images"]
     assert files_of("sac", "small", caplog) == ["sac", "small_images"]
+    assert files_of("dqn", "small", caplog) == ["dqn", "dqn_images", "small_images", "dqn_small_images"]
     assert files_of("ppo", "both", caplog) == ["ppo", "ppo_floats", "ppo_images"]
     assert files_of("sac", "continuous", caplog)[0] == "sac"
 
@@ -139,9 +140,12 @@ def test_a_size_of_minibatches_replaces_their_number_in_a_preset():
     assert value_of("alf.learner.UnrollLearner.num_minibatches") == 32
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "impala", "dqn"])
-def test_images_alone_use_all_cores_for_an_operation(algorithm):
-    for kind, threads in (("floats", 1), ("image", None), ("both", None)):
+@pytest.mark.parametrize(
+    ("algorithm", "of_small"), [("ppo", None), ("impala", 1), ("dqn", 1), ("apex", None)]
+)
+def test_large_images_use_all_cores_for_an_operation(algorithm, of_small):
+    """PPO's minibatches of small images are large, too."""
+    for kind, threads in (("floats", 1), ("image", None), ("both", None), ("small", of_small)):
         with own_config():
             bind(algorithm, kind)
             add_preset()
