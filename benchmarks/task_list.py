@@ -16,7 +16,7 @@ _PRESETS = [
         "Hopper-v5",
         300_000,
         ("sac", "td3"),
-        "no table, curves after 300,000 steps on -v1 in arXiv 1802.09477; 3,564, TD3 after 1 million",
+        "3,564, TD3 after 1 million steps on -v1 (arXiv 1802.09477, table 1); no table at 300,000",
     ),
     ("MinAtar/Breakout-v1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),
     ("MinAtar/Asterix-v1 --n_step=1 --mini_batch_length=1", 1_000_000, ("dqn", "qr_dqn", "apex"), _MINATAR),

@@ -130,11 +130,11 @@ def reserve_threads(num_threads: int = SPARE_THREADS, intra_op_threads: int | No
     """
     global _num_needed
     threads = tf.config.threading
-    if intra_op_threads is None and not threads.get_intra_op_parallelism_threads() and _has_one_core():
+    wanted, present = intra_op_threads, threads.get_intra_op_parallelism_threads()
+    if wanted is None and not present and _has_one_core():
         # A pool of one thread would take over each operation, and the caller would wait. With 1, which is
         # another setting, the caller computes it.
-        with contextlib.suppress(RuntimeError):
-            threads.set_intra_op_parallelism_threads(1)
+        wanted = 1
     is_too_late = False
     try:
         if threads.get_inter_op_parallelism_threads() < num_threads:
@@ -145,10 +145,10 @@ def reserve_threads(num_threads: int = SPARE_THREADS, intra_op_threads: int | No
             is_too_late = _num_needed <= _count_threads() < num_threads
             _num_needed = max(_num_needed, num_threads)
     try:
-        if intra_op_threads not in (None, threads.get_intra_op_parallelism_threads()):
-            threads.set_intra_op_parallelism_threads(intra_op_threads)
+        if wanted not in (None, present):
+            threads.set_intra_op_parallelism_threads(wanted)
     except RuntimeError:
-        is_too_late = True
+        is_too_late |= intra_op_threads is not None
     if is_too_late:
         logging.warning(
             "TensorFlow had started before, with %s inter-op and %s intra-op threads for %d and %s: with "

@@ -252,7 +252,7 @@ class _UnrollRing:
 
     def write(self, experience):
         """Adds an `Experience` of [Q, T+1, B, ...]."""
-        # The count goes into the graph as a tensor: a Python number would trace it for every call.
+        # The count goes into the graph as a tensor: a Python number would need a trace for every call.
         count = self.count + experience.step_type.shape[0]
         self._write((experience, tf.constant(count, tf.int64)))
         # After the write: a batch that does not fit the spec is refused there, and nothing has changed.
